@@ -1,0 +1,1 @@
+"""The knowledge agent: planner, actions over MCP, and answers grounded in evidence."""

@@ -1,0 +1,53 @@
+"""The package's errors.
+
+AgentError
+├── LanguageModelError            the model behind the OpenAI API failed
+│   ├── LanguageModelUnavailable  it does not answer, or asks to come back later: retry
+│   └── LanguageModelRefused      it refused the request: `code` is the API's (context_length_exceeded, …)
+├── PlanInvalid                   a plan that does not fit the tools there are
+└── BudgetExceeded                a run went over its steps, seconds or tokens
+"""
+
+from __future__ import annotations
+
+
+class AgentError(Exception):
+    """Root of this package's errors."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class LanguageModelError(AgentError):
+    """The model behind the OpenAI API failed."""
+
+
+class LanguageModelUnavailable(LanguageModelError):
+    """The model does not answer, or asks to come back after `retry_after_s` seconds."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class LanguageModelRefused(LanguageModelError):
+    """The model's server refused the request; `status`, `code` and `param` are its own."""
+
+    def __init__(self, message: str, *, status: int, code: str | None, param: str | None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+
+
+class PlanInvalid(AgentError):
+    """A plan that does not fit the tools there are."""
+
+
+class BudgetExceeded(AgentError):
+    """A run went over its steps, seconds or tokens; `limit` names which."""
+
+    def __init__(self, message: str, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit

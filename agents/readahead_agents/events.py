@@ -1,0 +1,71 @@
+"""What a run tells while it goes on. Every surface (SSE, command line, web page) shows these and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from readahead_agents.llm import TokenUsage
+from readahead_retrieval.types import Citation, Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMade:
+    """The plan, as the book's shape: `plan`, `reasoning`, `estimated_steps`, with our steps beside it."""
+
+    steps: tuple[dict[str, Any], ...]
+    """Each {id, tool, arguments, depends_on}."""
+    reasoning: str
+    repairs: tuple[str, ...] = ()
+    """What rules changed in the model's plan, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    step: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFound:
+    evidence: tuple[Evidence, ...]
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the answer; the joined texts are the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    step: str
+    tool: str
+    ok: bool
+    summary: str
+    """The first words of its result, or the error's message."""
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CitationFound:
+    citation: Citation
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The last event of a run that ends with an answer."""
+
+    answer: str
+    citations: tuple[Citation, ...]
+    usage: TokenUsage
+    finish_reason: Literal["stop", "length"]
+    covered: bool
+    """False when the documents do not answer the question and the answer says so."""
+
+
+AnswerEvent = EvidenceFound | Token | CitationFound | Answered
+RunEvent = PlanMade | StepStarted | StepFinished | AnswerEvent

@@ -1,0 +1,29 @@
+"""The seam to knowledge: something that finds evidence for a question and reads pages for citations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from readahead_retrieval.types import Citation, Evidence
+
+
+class EvidenceSource(Protocol):
+    """One tenant's view of one knowledge base; built by the gateway, so that no argument can change the tenant."""
+
+    @property
+    def name(self) -> str:
+        """The knowledge base's name, for prompts and messages."""
+        ...
+
+    async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
+        """The best passages, best first; empty when nothing matches. Raises `EmptyKnowledgeBase`."""
+        ...
+
+    async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
+        """Matches the sentences of an answer to the evidence it was written from."""
+        ...
+
+    def covers(self, evidence: Sequence[Evidence]) -> bool:
+        """Whether the evidence is above the score floor: below it, the documents do not answer the question."""
+        ...

@@ -1,0 +1,28 @@
+"""The agent's settings: one frozen tree, filled once by whoever builds an agent."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class AgentSettings(BaseModel):
+    """`[agents]` in readahead.toml, `READAHEAD_AGENTS__…` in the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    max_steps: int = Field(default=6, ge=1, le=32)
+    """Actions in a plan at most."""
+    max_seconds: float = Field(default=180.0, gt=0)
+    """Seconds that one run may take."""
+    max_llm_tokens: int = Field(default=16_000, ge=1)
+    """Prompt and completion tokens that one run may spend."""
+    answer_tokens: int = Field(default=256, ge=1)
+    """Completion tokens of one answer at most, unless the caller asks for fewer."""
+    evidence_tokens: int = Field(default=1500, ge=64)
+    """Prompt tokens that the passages of one question may take."""
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    """Sampling temperature of grounded answers."""
+    planning_temperature: float = Field(default=0.1, ge=0, le=0.3)
+    """Sampling temperature of plans."""
+    seed: int = 7
+    """Seed of plans and answers."""

@@ -1,0 +1,1 @@
+"""The product: gateway, API, web app, command line and supervisor."""

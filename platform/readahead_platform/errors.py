@@ -1,0 +1,52 @@
+"""The package's errors.
+
+PlatformError
+├── ApiError              answered in OpenAI's envelope with `status`
+├── SettingsError         a settings file or variable with an unknown key or a bad value
+└── StartError            a part of the service could not be started; the message names the mend
+"""
+
+from __future__ import annotations
+
+
+class PlatformError(Exception):
+    """Root of this package's errors."""
+
+
+class ApiError(PlatformError):
+    """An HTTP error in OpenAI's envelope.
+
+    Args:
+        status: HTTP status. SDKs retry 408, 409, 429 and 5xx: never use them for what cannot succeed later.
+        message: Names the value and the mend.
+        error_type: OpenAI's error type.
+        param: The request field at fault.
+        code: A stable snake_case word.
+        retry_after_s: Seconds after which a retry may succeed.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        error_type: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.error_type = error_type
+        self.param = param
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+
+class SettingsError(PlatformError):
+    """An unknown key or a bad value in readahead.toml or the environment."""
+
+
+class StartError(PlatformError):
+    """A part of the service could not be started."""

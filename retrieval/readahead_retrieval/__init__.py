@@ -1,0 +1,1 @@
+"""Documents in, evidence out: PDF reading, chunks, indexes, search and citations."""

@@ -1,0 +1,38 @@
+"""Retrieval's settings: one frozen tree, filled once by whoever opens the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class RetrievalSettings(BaseModel):
+    """`[retrieval]` in readahead.toml, `READAHEAD_RETRIEVAL__…` in the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    home: Path = Path("~/.readahead")
+    """Holds files/ and indexes/, and readahead.db unless `database_url` says otherwise."""
+    database_url: str = ""
+    """SQLAlchemy URL; empty takes SQLite at `home`/readahead.db."""
+    max_file_bytes: int = Field(default=256 << 20, ge=1)
+    """Largest file taken."""
+    read_timeout_s: float = Field(default=60.0, gt=0)
+    """Seconds that reading one file may take."""
+    read_memory_bytes: int = Field(default=1 << 30, ge=128 << 20)
+    """Memory that the process reading one file may take."""
+    chunk_tokens: int = Field(default=220, ge=16)
+    """Tokens of the embedding model in a chunk at most; its window bounds them too."""
+    chunk_overlap_tokens: int = Field(default=40, ge=0)
+    """Tokens that a chunk repeats of the one before, in whole sentences."""
+    embed_batch: int = Field(default=32, ge=1)
+    """Chunks embedded, and committed, at a time."""
+    ingest_concurrency: int = Field(default=2, ge=1)
+    """Documents ingested at a time."""
+    top_k: int = Field(default=6, ge=1, le=50)
+    """Passages that a question is answered from."""
+    candidates: int = Field(default=40, ge=1)
+    """Passages taken from each engine before fusion."""
+    score_floor: float = Field(default=0.25, ge=-1, le=1)
+    """Cosine of the best passage below which a question counts as not covered by the documents."""

@@ -1,0 +1,191 @@
+"""The nouns that the whole package shares. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class PageQuality(StrEnum):
+    """What the text layer of a page is worth."""
+
+    OK = "ok"
+    NEEDS_OCR = "needs_ocr"
+    GARBAGE = "garbage"
+    BLANK = "blank"
+
+
+class DocumentState(StrEnum):
+    """Where a document stands on its way to being searchable; the last three are final."""
+
+    QUEUED = "queued"
+    EXTRACTING = "extracting"
+    CHUNKING = "chunking"
+    EMBEDDING = "embedding"
+    INDEXING = "indexing"
+    SEARCHABLE = "searchable"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle on a page as it is shown: 0–1 in the crop box, rotation applied, origin top left."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a page: `page.text[start:end]`, and where it stands."""
+
+    start: int
+    end: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One physical page, cleaned: offsets refer to `text` as it is here."""
+
+    number: int
+    """1-based physical page."""
+    label: str
+    """The printed page label ("iii", "12"); the number where the file has none."""
+    text: str
+    words: tuple[Word, ...]
+    quality: PageQuality
+    width: float
+    """Of the shown page, in points."""
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpan:
+    """A run of one page's text."""
+
+    page: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage that is embedded, indexed and quoted as one."""
+
+    text: str
+    spans: tuple[PageSpan, ...]
+    """Where the text stands, in reading order."""
+    heading: str = ""
+    """The heading it stands under; embedded with it, not part of `text`."""
+
+    @property
+    def first_page(self) -> int:
+        return self.spans[0].page
+
+    @property
+    def last_page(self) -> int:
+        return self.spans[-1].page
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A chunk that a search found."""
+
+    chunk_id: int
+    document_id: str
+    document: str
+    """The document's name as uploaded."""
+    page: int
+    """The first page of the chunk, 1-based."""
+    last_page: int
+    page_label: str
+    heading: str
+    text: str
+    score: float
+    """Fused score, higher is better; comparable within one result list only."""
+    similarity: float
+    """Cosine of question and chunk by the embedding model, −1 to 1; what score floors compare."""
+    ranks: dict[str, int] = field(default_factory=dict)
+    """1-based rank in each engine that found it: "dense", "lexical"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A sentence of an answer, matched to the passage that supports it."""
+
+    document_id: str
+    document: str
+    page: int
+    page_label: str
+    quote: str
+    """A run of the page's text."""
+    score: float
+    """0–1."""
+    boxes: tuple[Box, ...]
+    """The quote's lines on the page."""
+    answer_start: int
+    """The sentence in the answer, as offsets."""
+    answer_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    """A named set of documents of one tenant; the OpenAI API calls it a vector store."""
+
+    id: str
+    """"vs_…"."""
+    tenant: str
+    name: str
+    created_at: datetime
+    documents: int
+    """All of them, whatever their state."""
+    searchable: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """Uploaded bytes of one tenant."""
+
+    id: str
+    """"file-…"."""
+    tenant: str
+    name: str
+    bytes: int
+    sha256: str
+    purpose: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file in a knowledge base, and how far it has come."""
+
+    id: str
+    """"doc_…"."""
+    kb_id: str
+    file_id: str
+    name: str
+    state: DocumentState
+    created_at: datetime
+    pages: int
+    """Pages in the file; 0 until it was opened."""
+    pages_done: int
+    """Pages read so far."""
+    pages_unread: tuple[int, ...]
+    """Pages without usable text (scanned, garbled), 1-based."""
+    chunks: int
+    chunks_done: int
+    """Chunks embedded so far."""
+    error_code: str | None = None
+    error_message: str | None = None
+    error_retryable: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.state in {DocumentState.SEARCHABLE, DocumentState.FAILED, DocumentState.CANCELLED}

@@ -1,0 +1,90 @@
+"""What crosses the line between the API process and the engine process.
+
+Every message is a msgspec struct, encoded as MessagePack: nothing here is ever pickled.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "abort", "error"]
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tokens of one request are chosen."""
+
+    max_tokens: int
+    """Completion tokens at most, at least 1."""
+    temperature: float = 1.0
+    """0 is greedy."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 keeps every token."""
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    """The same seed gives the same tokens, alone and in a batch."""
+    stop: tuple[str, ...] = ()
+    """Text that ends the completion and is not part of it."""
+    ignore_eos: bool = False
+    json_schema: str | None = None
+    """A JSON schema, as JSON text, that the completion must satisfy."""
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """One completion to compute. Token ids are checked by the API before they come here."""
+
+    request_id: str
+    prompt_tokens: list[int]
+    sampling: SamplingParams
+    deadline: float | None = None
+    """Unix time after which the engine gives the request up, waiting or running."""
+
+
+class AbortRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Ends a request within one step, whether it waits, prefills or decodes. Unknown ids are ignored."""
+
+    request_id: str
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens that one request has cost so far."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    """Prompt tokens whose keys and values were taken over instead of computed."""
+
+
+class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What one step added to one request.
+
+    `text` holds whole code points only and never a part of a stop string: the joined deltas are the completion.
+    """
+
+    request_id: str
+    text: str
+    token_ids: list[int]
+    usage: Usage
+    finish_reason: FinishReason | None = None
+    """Set on the last delta of a request, and only there."""
+    error: str | None = None
+    """Why, when `finish_reason` is "error"."""
+
+
+class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The engine's state after a step, for readiness and /metrics."""
+
+    steps: int
+    running: int
+    waiting: int
+    kv_tokens_used: int
+    kv_tokens_total: int
+    prompt_tokens_computed: int
+    """Prompt tokens that went through the model, since start."""
+    completion_tokens: int
+    """Tokens generated, since start."""
+    aborted: int

@@ -1,0 +1,77 @@
+"""The package's errors.
+
+ServingError
+├── UserError                     the caller can mend it; carries OpenAI's `param` and `code`
+│   ├── RequestRefused            a value the model or engine can never serve
+│   │   └── ContextLengthExceeded the prompt, with the completion asked for, is over the window
+│   └── ModelNotFound             no model of that name
+├── EngineBusy                    the queue is full: retry after a while
+├── EngineUnavailable             the engine is starting, has died or is draining: retry
+└── ModelLoadError                a model's files are missing, damaged or of an unknown kind
+"""
+
+from __future__ import annotations
+
+
+class ServingError(Exception):
+    """Root of this package's errors."""
+
+
+class UserError(ServingError):
+    """A request that its sender can mend.
+
+    Args:
+        message: Names the value and the mend.
+        param: The request field at fault, as OpenAI's envelope names it.
+        code: A stable snake_case word for programs.
+    """
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code
+
+
+class RequestRefused(UserError):
+    """A value that the model or the engine can never serve."""
+
+
+class ContextLengthExceeded(RequestRefused):
+    """The prompt, with the completion asked for, does not fit the model's window."""
+
+    def __init__(self, *, limit: int, prompt_tokens: int, completion_tokens: int) -> None:
+        super().__init__(
+            f"This model's maximum context length is {limit} tokens. However, you requested "
+            f"{prompt_tokens + completion_tokens} tokens ({prompt_tokens} in the messages, {completion_tokens} in the "
+            "completion). Please reduce the length of the messages or completion.",
+            param="messages",
+            code="context_length_exceeded",
+        )
+
+
+class ModelNotFound(UserError):
+    """No model of that name is served here."""
+
+    def __init__(self, name: str, available: list[str]) -> None:
+        super().__init__(
+            f"The model {name!r} does not exist. Available: {', '.join(available) or 'none'}.",
+            param="model",
+            code="model_not_found",
+        )
+
+
+class EngineBusy(ServingError):
+    """The queue is full; `retry_after_s` is the predicted wait in seconds."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class EngineUnavailable(ServingError):
+    """The engine is starting, has died or is draining."""
+
+
+class ModelLoadError(ServingError):
+    """A model's files are missing, damaged or of a kind that no backend reads."""

@@ -1,0 +1,41 @@
+"""The LLM server's settings: one frozen tree, filled once by whoever starts the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ServingSettings(BaseModel):
+    """`[serving]` in readahead.toml, `READAHEAD_SERVING__…` in the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    host: str = "127.0.0.1"
+    """Address that the LLM server listens on."""
+    port: int = Field(default=8001, ge=1, le=65535)
+    """Port of the LLM server."""
+    model: str = "smollm2-135m-instruct"
+    """The language model: a name from the catalogue, a folder, a GGUF file or a hub id."""
+    embedding_model: str = "all-minilm-l6-v2"
+    """The embedding model: a name from the catalogue, a folder or a hub id; empty for none."""
+    models_dir: Path = Path("~/.readahead/models")
+    """Where downloaded models are kept."""
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """Number format of weights and KV cache."""
+    kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20)
+    """The KV cache's fixed budget in bytes."""
+    max_running: int = Field(default=64, ge=1)
+    """Sequences in the running batch at most."""
+    max_waiting: int = Field(default=256, ge=1)
+    """Requests in the queue at most; one more is answered 429."""
+    prefill_chunk_tokens: int = Field(default=512, ge=16)
+    """Prompt tokens that one step computes at most, beside the running streams' tokens."""
+    threads: int = Field(default=0, ge=0)
+    """Threads of the engine process; 0 takes one per core."""
+    max_body_bytes: int = Field(default=32 << 20, ge=1 << 10)
+    """Largest request body in bytes."""
+    heartbeat_s: float = Field(default=10.0, gt=0)
+    """Seconds of silence on a stream after which a comment is sent, so that proxies keep it open."""
