@@ -49,6 +49,16 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading line of a page: `page.text[start:end]`."""
+
+    start: int
+    end: int
+    level: int
+    """1 is the highest; judged from type size and weight."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """One physical page, cleaned: offsets refer to `text` as it is here."""
 
@@ -62,6 +72,8 @@ class Page:
     width: float
     """Of the shown page, in points."""
     height: float
+    headings: tuple[Heading, ...] = ()
+    """In order of the text; chunks begin at them and carry their names."""
 
 
 @dataclass(frozen=True, slots=True)
