@@ -40,12 +40,12 @@ class RequestRefused(UserError):
 class ContextLengthExceeded(RequestRefused):
     """The prompt, with the completion asked for, does not fit the model's window."""
 
-    def __init__(self, *, limit: int, prompt_tokens: int, completion_tokens: int) -> None:
+    def __init__(self, *, limit: int, prompt_tokens: int, completion_tokens: int, param: str = "messages") -> None:
         super().__init__(
             f"This model's maximum context length is {limit} tokens. However, you requested "
-            f"{prompt_tokens + completion_tokens} tokens ({prompt_tokens} in the messages, {completion_tokens} in the "
-            "completion). Please reduce the length of the messages or completion.",
-            param="messages",
+            f"{prompt_tokens + completion_tokens} tokens ({prompt_tokens} in the {param}, {completion_tokens} in the "
+            f"completion). Please reduce the length of the {param} or completion.",
+            param=param,
             code="context_length_exceeded",
         )
 

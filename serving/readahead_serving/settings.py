@@ -35,7 +35,15 @@ class ServingSettings(BaseModel):
     """Prompt tokens that one step computes at most, beside the running streams' tokens."""
     threads: int = Field(default=0, ge=0)
     """Threads of the engine process; 0 takes one per core."""
+    embedding_threads: int = Field(default=1, ge=1)
+    """Threads of the embedding process, which shares the cores with the engine."""
+    default_max_tokens: int = Field(default=2048, ge=1)
+    """Completion tokens of a chat request that names no limit, where the window leaves room for them."""
+    api_key: str = Field(default="", repr=False)
+    """Bearer key that every request but the health checks must carry; empty for none."""
     max_body_bytes: int = Field(default=32 << 20, ge=1 << 10)
     """Largest request body in bytes."""
     heartbeat_s: float = Field(default=10.0, gt=0)
     """Seconds of silence on a stream after which a comment is sent, so that proxies keep it open."""
+    drain_s: float = Field(default=30.0, ge=0)
+    """Seconds that requests in flight may take to finish after SIGTERM."""

@@ -73,6 +73,8 @@ class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Set on the last delta of a request, and only there."""
     error: str | None = None
     """Why, when `finish_reason` is "error"."""
+    queued_s: float | None = None
+    """Seconds the request waited for its first step, on its first delta; None where the backend can't tell."""
 
 
 class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
