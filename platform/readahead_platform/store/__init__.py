@@ -1,0 +1,1 @@
+"""The platform's own tables: tenants and API keys."""
