@@ -38,6 +38,8 @@ class Token:
     """A piece of the answer; the joined texts are the answer."""
 
     text: str
+    quoted: bool = False
+    """Not the model's words: quoted from the evidence, because no passage supports what the model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Answered:
     finish_reason: Literal["stop", "length"]
     covered: bool
     """False when the documents do not answer the question and the answer says so."""
+    quoted: bool = False
+    """The answer ends with a quotation added by us, as no passage supports the model's own words."""
+    notes: tuple[str, ...] = ()
+    """What was left out or went wrong, one sentence each: turns and passages that did not fit, failed steps."""
 
 
 AnswerEvent = EvidenceFound | Token | CitationFound | Answered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -57,7 +57,9 @@ class CompletionChunk:
 class LanguageModel(Protocol):
     """A chat model. Closing the iterator ends the work at the server. Raises `LanguageModelError`s only."""
 
-    def stream(self, messages: Sequence[Message], options: CompletionOptions) -> AsyncIterator[CompletionChunk]: ...
+    def stream(
+        self, messages: Sequence[Message], options: CompletionOptions
+    ) -> AsyncGenerator[CompletionChunk, None]: ...
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of `text` by the model's tokenizer, or a safe over-estimate where the server cannot tell."""

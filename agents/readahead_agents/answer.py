@@ -1,0 +1,129 @@
+"""Answers one question from one knowledge base: search, pack, write, cite. The rag route."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, Token
+from readahead_agents.evidence import EvidenceSource
+from readahead_agents.grounded import grounded_answer
+from readahead_agents.llm import CompletionOptions, LanguageModel, Message, TokenUsage
+from readahead_agents.packing import PackedPrompt, PromptParts, pack
+from readahead_agents.passages import where
+from readahead_agents.prompts import prompt
+from readahead_agents.settings import AgentSettings
+from readahead_retrieval.types import Evidence
+
+NEAREST = 3
+"""Pages named as a hint when the documents do not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """What a caller may ask of one answer; None takes the settings."""
+
+    max_tokens: int | None = None
+    """At most `AgentSettings.answer_tokens` count."""
+    temperature: float | None = None
+    top_p: float = 1.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    top_k: int | None = None
+    """Passages to search for."""
+
+    def completion(self, settings: AgentSettings) -> CompletionOptions:
+        return CompletionOptions(
+            max_tokens=min(self.max_tokens or settings.answer_tokens, settings.answer_tokens),
+            temperature=settings.temperature if self.temperature is None else self.temperature,
+            top_p=self.top_p,
+            seed=settings.seed if self.seed is None else self.seed,
+            stop=self.stop,
+            timeout_s=settings.max_seconds,
+        )
+
+
+DEFAULT_OPTIONS = AnswerOptions()
+
+
+async def answer(
+    llm: LanguageModel,
+    source: EvidenceSource,
+    question: str,
+    history: Sequence[Message],
+    settings: AgentSettings,
+    options: AnswerOptions = DEFAULT_OPTIONS,
+) -> AsyncGenerator[AnswerEvent, None]:
+    """Streams evidence, tokens, citations and, last, `Answered`.
+
+    Where the evidence is below the source's floor the model is not asked: the answer says that the documents do not
+    answer the question, and names the nearest pages. Closing the generator ends the work at the server.
+
+    Args:
+        history: Earlier turns, oldest first. System messages in it are the client's own instructions and go behind
+            ours; they are never cut.
+
+    Raises:
+        LanguageModelError: When the model fails or the question does not fit its window.
+        EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
+    """
+    evidence = await find_evidence(source, question, history, options.top_k)
+    if not source.covers(evidence):
+        for told in not_covered(source, evidence):
+            yield told
+        return
+    completion = options.completion(settings)
+    packed = await pack_question(llm, question, history, evidence, settings, completion.max_tokens)
+    yield EvidenceFound(packed.passages)
+    async with aclosing(grounded_answer(llm, source, question, packed, completion)) as events:
+        async for event in events:
+            yield event
+
+
+async def find_evidence(
+    source: EvidenceSource, question: str, history: Sequence[Message], top_k: int | None = None
+) -> list[Evidence]:
+    """The passages for a question; one that finds nothing by itself ("and for children?") is searched with the
+    question before it."""
+    found = await source.search(question, top_k)
+    before = next((turn.content for turn in reversed(history) if turn.role == "user"), None)
+    if before is None or source.covers(found):
+        return found
+    together = await source.search(f"{before}\n{question}", top_k)
+    return together if source.covers(together) else found
+
+
+async def pack_question(
+    llm: LanguageModel,
+    question: str,
+    history: Sequence[Message],
+    evidence: Sequence[Evidence],
+    settings: AgentSettings,
+    max_tokens: int,
+) -> PackedPrompt:
+    """The prompt for a grounded answer, cut to the window."""
+    parts = PromptParts(
+        system=system_text(history),
+        history=tuple(turn for turn in history if turn.role != "system"),
+        passages=tuple(evidence),
+        question=question,
+    )
+    return await pack(llm, parts, max_tokens=max_tokens, evidence_tokens=settings.evidence_tokens)
+
+
+def system_text(history: Sequence[Message]) -> str:
+    """Our static text, then what the client's own system messages add."""
+    own = prompt("answer_system").substitute()
+    return "\n\n".join([own, *(turn.content for turn in history if turn.role == "system")])
+
+
+def not_covered(
+    source: EvidenceSource, evidence: Sequence[Evidence], usage: TokenUsage | None = None
+) -> tuple[EvidenceFound, Token, Answered]:
+    """The answer when the documents do not hold one, with the nearest pages as a hint."""
+    text = f"This is not in the documents of “{source.name}”."
+    if nearest := list(dict.fromkeys(where(passage) for passage in evidence))[:NEAREST]:
+        text += f" The nearest pages are: {'; '.join(nearest)}."
+    answered = Answered(text, (), usage or TokenUsage(), "stop", covered=False)
+    return EvidenceFound(tuple(evidence)), Token(text), answered

@@ -1,0 +1,90 @@
+"""A `LanguageModel` that says what it was told to say: for tests, and for trying the agent without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from readahead_agents.errors import LanguageModelError
+from readahead_agents.llm import CompletionChunk, CompletionOptions, Message, TokenUsage
+
+Script = Callable[[Sequence[Message], CompletionOptions], str | LanguageModelError]
+_PIECE = re.compile(r"\s*\S{1,4}|\s+$")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedCall:
+    """One completion that was asked for."""
+
+    messages: tuple[Message, ...]
+    options: CompletionOptions
+
+    @property
+    def prompt(self) -> str:
+        return "\n".join(message.content for message in self.messages)
+
+
+@dataclass(slots=True)
+class ScriptedLanguageModel:
+    """Replies by `script`, or the given texts in turn (the last one again and again). A token is a word.
+
+    A reply is streamed in pieces of a few characters, so that anything that looks for patterns in a stream meets
+    them cut apart. A reply that is an error is raised.
+    """
+
+    script: Script | Sequence[str | LanguageModelError]
+    window: int = 8192
+    hold: asyncio.Event | None = None
+    """Where given, every reply stops after its first piece until this is set."""
+    calls: list[ScriptedCall] = field(default_factory=list)
+    running: int = 0
+    """Streams that are open now."""
+    peak: int = 0
+    """Most streams open at a time."""
+    abandoned: int = 0
+    """Streams closed before their end."""
+
+    async def stream(
+        self, messages: Sequence[Message], options: CompletionOptions
+    ) -> AsyncGenerator[CompletionChunk, None]:
+        reply = self._reply(messages, options)
+        self.calls.append(ScriptedCall(tuple(messages), options))
+        if isinstance(reply, LanguageModelError):
+            raise reply
+        self.running += 1
+        self.peak = max(self.peak, self.running)
+        finished = False
+        try:
+            async for chunk in self._pieces(reply, messages, options):
+                yield chunk
+            finished = True
+        finally:
+            self.running -= 1
+            self.abandoned += not finished
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    async def context_window(self) -> int:
+        return self.window
+
+    def _reply(self, messages: Sequence[Message], options: CompletionOptions) -> str | LanguageModelError:
+        if callable(self.script):
+            return self.script(messages, options)
+        return self.script[min(len(self.calls), len(self.script) - 1)]
+
+    async def _pieces(
+        self, reply: str, messages: Sequence[Message], options: CompletionOptions
+    ) -> AsyncGenerator[CompletionChunk, None]:
+        words = reply.split(" ")
+        text = " ".join(words[: options.max_tokens])
+        for number, match in enumerate(_PIECE.finditer(text)):
+            yield CompletionChunk(match.group())
+            await asyncio.sleep(0)  # lets streams that run side by side take turns
+            if number == 0 and self.hold is not None:
+                await self.hold.wait()
+        prompt_tokens = sum(len(message.content.split()) for message in messages)
+        usage = TokenUsage(prompt_tokens, len(text.split()))
+        yield CompletionChunk("", "length" if len(words) > options.max_tokens else "stop", usage)
