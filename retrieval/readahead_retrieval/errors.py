@@ -3,6 +3,8 @@
 RetrievalError
 ├── NotFound                 no such knowledge base, file or document for this tenant
 ├── AlreadyExists            a name that is taken
+├── InvalidName              a name that is empty, too long or holds control characters
+├── LibraryInUse             another process has opened this home
 ├── DocumentError            a document that cannot be read; `code` is one of DOCUMENT_ERROR_CODES
 ├── EmptyKnowledgeBase       a question to a knowledge base without a searchable document
 ├── QueryError               a query that cannot be searched (empty, too long)
@@ -47,6 +49,14 @@ class NotFound(RetrievalError):
 
 class AlreadyExists(RetrievalError):
     """The name is taken."""
+
+
+class InvalidName(RetrievalError):
+    """The name is empty, too long or holds control characters."""
+
+
+class LibraryInUse(RetrievalError):
+    """Another process has opened this home; indexes have one writer."""
 
 
 class DocumentError(RetrievalError):

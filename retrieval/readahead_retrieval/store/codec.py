@@ -1,0 +1,63 @@
+"""The compact forms of what a row holds as bytes: MessagePack of flat integers, and float32 vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from readahead_retrieval.embedding import Vectors
+from readahead_retrieval.types import Box, Heading, PageSpan, Word
+
+_SCALE = 65535  # boxes in 16 bits: finer than a pixel on any page
+_layout = msgspec.msgpack.Decoder(tuple[list[int], list[int]])
+_integers = msgspec.msgpack.Decoder(list[int])
+
+
+def encode_layout(words: Sequence[Word], headings: Sequence[Heading]) -> bytes:
+    flat_words = [n for w in words for n in (w.start, w.end, *_quantise(w.box))]
+    flat_headings = [n for h in headings for n in (h.start, h.end, h.level)]
+    return msgspec.msgpack.encode((flat_words, flat_headings))
+
+
+def decode_layout(data: bytes) -> tuple[tuple[Word, ...], tuple[Heading, ...]]:
+    words, headings = _layout.decode(data)
+    return (
+        tuple(
+            Word(words[i], words[i + 1], Box(*(n / _SCALE for n in words[i + 2 : i + 6])))
+            for i in range(0, len(words), 6)
+        ),
+        tuple(Heading(*headings[i : i + 3]) for i in range(0, len(headings), 3)),
+    )
+
+
+def encode_spans(spans: Sequence[PageSpan]) -> bytes:
+    return msgspec.msgpack.encode([n for s in spans for n in (s.page, s.start, s.end)])
+
+
+def decode_spans(data: bytes) -> tuple[PageSpan, ...]:
+    flat = _integers.decode(data)
+    return tuple(PageSpan(*flat[i : i + 3]) for i in range(0, len(flat), 3))
+
+
+def encode_integers(numbers: Sequence[int]) -> bytes:
+    return msgspec.msgpack.encode(list(numbers))
+
+
+def decode_integers(data: bytes) -> tuple[int, ...]:
+    return tuple(_integers.decode(data))
+
+
+def encode_vector(vector: Vectors) -> bytes:
+    return vector.astype("<f4", copy=False).tobytes()
+
+
+def decode_vectors(rows: Sequence[bytes], dimension: int) -> Vectors:
+    """Shape (len(rows), dimension)."""
+    matrix = np.frombuffer(b"".join(rows), dtype="<f4").astype(np.float32)
+    return matrix.reshape(len(rows), dimension)
+
+
+def _quantise(box: Box) -> tuple[int, ...]:
+    return tuple(round(min(max(n, 0.0), 1.0) * _SCALE) for n in (box.x0, box.y0, box.x1, box.y1))

@@ -1,0 +1,60 @@
+"""Ingestion jobs: durable rows, so that nothing that was accepted is forgotten by a crash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from readahead_retrieval.store.models import DocumentRow, JobRow, utc_now
+
+LEASE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    document_id: str
+    kb_id: str
+    attempts: int
+    """Starts so far, this one counted."""
+
+
+async def enqueue(session: AsyncSession, document_id: str) -> None:
+    session.add(JobRow(document_id=document_id, state="queued", attempts=0, created_at=utc_now()))
+    await session.flush()
+
+
+async def claim(session: AsyncSession) -> Job | None:
+    """Takes the oldest job that waits, or whose worker let its lease run out; None when there is none."""
+    now = utc_now()
+    free = or_(JobRow.state == "queued", JobRow.lease_until < now)
+    statement = select(JobRow).where(free).order_by(JobRow.id).limit(1).with_for_update(skip_locked=True)
+    row = await session.scalar(statement)
+    if row is None:
+        return None
+    row.state, row.attempts, row.lease_until = "running", row.attempts + 1, now + LEASE
+    kb_id = await session.scalar(select(DocumentRow.kb_id).where(DocumentRow.id == row.document_id))
+    assert kb_id is not None, "a job goes with its document"
+    return Job(row.document_id, kb_id, row.attempts)
+
+
+async def renew(session: AsyncSession, document_id: str) -> None:
+    """The heartbeat of a worker that is at it."""
+    await session.execute(update(JobRow).where(JobRow.document_id == document_id).values(lease_until=utc_now() + LEASE))
+
+
+async def finish(session: AsyncSession, document_id: str) -> None:
+    await session.execute(delete(JobRow).where(JobRow.document_id == document_id))
+
+
+async def release_all(session: AsyncSession) -> None:
+    """Puts interrupted jobs back; for the one process that owns the home, before its workers start."""
+    await session.execute(update(JobRow).where(JobRow.state == "running").values(state="queued", lease_until=None))
+
+
+async def any_for(session: AsyncSession, kb_id: str) -> bool:
+    """Whether documents of the knowledge base are still on their way to the index."""
+    statement = select(exists().where(JobRow.document_id == DocumentRow.id, DocumentRow.kb_id == kb_id))
+    return bool(await session.scalar(statement))

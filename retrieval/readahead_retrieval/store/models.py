@@ -1,0 +1,165 @@
+"""The tables. The database is the truth: an index is made from it and can always be made again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+RowId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column declared INTEGER
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC time on every database: SQLite keeps no zone and returns naive values."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        assert value is None or value.tzinfo is not None, "times are aware"
+        return value.astimezone(UTC) if value else None
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class KnowledgeBaseRow(Base):
+    __tablename__ = "knowledge_bases"
+    __table_args__ = (UniqueConstraint("tenant", "name"),)
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(200))
+    name: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class FileRow(Base):
+    __tablename__ = "files"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(200), index=True)
+    name: Mapped[str] = mapped_column(String(1000))
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str] = mapped_column(String(64))
+    purpose: Mapped[str] = mapped_column(String(60))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class DocumentRow(Base):
+    __tablename__ = "documents"
+    __table_args__ = (UniqueConstraint("kb_id", "sha256"),)
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    kb_id: Mapped[str] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
+    file_id: Mapped[str] = mapped_column(ForeignKey("files.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str] = mapped_column(String(1000))
+    sha256: Mapped[str] = mapped_column(String(64))
+    """Of the bytes: with the knowledge base, the document's identity."""
+    password: Mapped[str | None] = mapped_column(String(1000))
+    """Kept, because pages are read again after a crash and rendered whenever a citation is opened."""
+    state: Mapped[str] = mapped_column(String(20))
+    published: Mapped[bool]
+    """Whether the current generation holds it; the state may have moved on, as while it is embedded anew."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    pages: Mapped[int]
+    pages_done: Mapped[int]
+    pages_unread: Mapped[bytes] = mapped_column(LargeBinary)
+    chunks: Mapped[int]
+    chunks_done: Mapped[int]
+    embedding_model: Mapped[str | None] = mapped_column(String(400))
+    """The model that made the chunks' vectors."""
+    error_code: Mapped[str | None] = mapped_column(String(40))
+    error_message: Mapped[str | None] = mapped_column(Text)
+    error_retryable: Mapped[bool]
+
+    file: Mapped[FileRow] = relationship(lazy="raise")
+
+
+class PageRow(Base):
+    __tablename__ = "pages"
+
+    document_id: Mapped[str] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    label: Mapped[str] = mapped_column(String(200))
+    text: Mapped[str] = mapped_column(Text)
+    layout: Mapped[bytes] = mapped_column(LargeBinary)
+    """Words and headings, see codec.py."""
+    quality: Mapped[str] = mapped_column(String(20))
+    width: Mapped[float]
+    height: Mapped[float]
+
+
+class ChunkRow(Base):
+    __tablename__ = "chunks"
+    # AUTOINCREMENT: an id is never given twice, so an old index can never point at a newer text.
+    __table_args__ = (UniqueConstraint("document_id", "ordinal"), {"sqlite_autoincrement": True})
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    document_id: Mapped[str] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    ordinal: Mapped[int]
+    text: Mapped[str] = mapped_column(Text)
+    heading: Mapped[str] = mapped_column(Text)
+    spans: Mapped[bytes] = mapped_column(LargeBinary)
+    first_page: Mapped[int]
+    last_page: Mapped[int]
+    vector: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """float32, little-endian, length 1; none until embedded."""
+
+
+class JobRow(Base):
+    __tablename__ = "jobs"
+    __table_args__ = (Index(None, "state", "id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    document_id: Mapped[str] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"), unique=True)
+    state: Mapped[str] = mapped_column(String(20))
+    """queued, running; a finished job's row is gone, its outcome is the document's."""
+    attempts: Mapped[int]
+    """Starts so far: a file that takes the process down with it is not tried for ever."""
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class GenerationRow(Base):
+    __tablename__ = "generations"
+    __table_args__ = (Index(None, "kb_id", "id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    kb_id: Mapped[str] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
+    name: Mapped[str] = mapped_column(String(60), unique=True)
+    """The folder's name; the knowledge base's newest row is its current generation."""
+    manifest_sha256: Mapped[str] = mapped_column(String(64))
+    chunks: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
