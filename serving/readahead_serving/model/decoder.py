@@ -1,0 +1,93 @@
+"""The decoder: Llama-like layers with as few operations as they need, ignorant of batches and caches.
+
+A step's tokens come as one flat row, whichever sequences they belong to; only `Attention` knows. Query, key and value
+are one matrix, as are gate and up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from readahead_serving.model.attention import Attention
+from readahead_serving.model.config import ModelConfig
+from readahead_serving.model.linear import Linear
+from readahead_serving.model.rope import RotaryEmbedding, rotate
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerWeights:
+    """One layer: norms (hidden), `qkv` hidden → (query + key + value), `gate_up` hidden → 2 × intermediate."""
+
+    attention_norm: Tensor
+    qkv: Linear
+    output: Linear
+    mlp_norm: Tensor
+    gate_up: Linear
+    down: Linear
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderWeights:
+    """A whole model: `embedding` (vocab, hidden), `head` hidden → vocab."""
+
+    embedding: Tensor
+    layers: tuple[LayerWeights, ...]
+    norm: Tensor
+    head: Linear
+
+
+class Decoder:
+    """Turns token ids into logits."""
+
+    def __init__(self, config: ModelConfig, weights: DecoderWeights) -> None:
+        assert len(weights.layers) == config.num_layers
+        self.config = config
+        self._weights = weights
+        self._rotary = RotaryEmbedding(config, weights.embedding.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of activations, and so of the keys and values handed to `Attention`."""
+        return self._weights.embedding.dtype
+
+    @torch.inference_mode()
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention, rows: Tensor) -> Tensor:
+        """Computes one step.
+
+        Args:
+            token_ids: (T) int64.
+            positions: (T) int64, each below `config.max_positions`.
+            attention: Called once per layer, in order.
+            rows: (R) int64, the tokens whose logits are wanted, as indices into the T.
+
+        Returns:
+            (R, vocab) float32.
+        """
+        assert token_ids.shape == positions.shape, (token_ids.shape, positions.shape)
+        hidden = F.embedding(token_ids, self._weights.embedding)
+        factors = self._rotary.at(positions)
+        for number, layer in enumerate(self._weights.layers):
+            hidden = self._attend(hidden, number, layer, factors, attention)
+            hidden = self._feed_forward(hidden, layer)
+        return self._weights.head(self._norm(hidden[rows], self._weights.norm)).float()
+
+    def _attend(
+        self, hidden: Tensor, number: int, layer: LayerWeights, factors: tuple[Tensor, Tensor], attention: Attention
+    ) -> Tensor:
+        config = self.config
+        heads = layer.qkv(self._norm(hidden, layer.attention_norm)).view(len(hidden), -1, config.head_dim)
+        turned = rotate(heads[:, : config.num_heads + config.num_kv_heads], factors)
+        q, k = turned.split((config.num_heads, config.num_kv_heads), dim=1)
+        out = attention(number, q, k, heads[:, -config.num_kv_heads :])
+        return hidden.add_(layer.output(out.reshape(len(hidden), -1)))
+
+    def _feed_forward(self, hidden: Tensor, layer: LayerWeights) -> Tensor:
+        gate, up = layer.gate_up(self._norm(hidden, layer.mlp_norm)).chunk(2, dim=-1)
+        return hidden.add_(layer.down(F.silu(gate).mul_(up)))
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)

@@ -1,0 +1,158 @@
+"""From files on disk to a decoder in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from readahead_serving.errors import ModelLoadError
+from readahead_serving.model.config import ModelConfig
+from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeights
+from readahead_serving.model.families import config_from_gguf, config_from_hf
+from readahead_serving.model.gguf_file import GGUFFile
+from readahead_serving.model.gguf_weights import GGUFWeights
+from readahead_serving.model.linear import Linear, LinearFactory, choose_linear
+from readahead_serving.model.tokenizer import Tokenizer
+from readahead_serving.model.tokenizer_files import tokenizer_from_folder, tokenizer_from_gguf
+from readahead_serving.model.weights import SafetensorsFolder, WeightSource, read_json
+
+GGUF_SUFFIX = ".gguf"
+_DERIVED = ("rotary_emb.inv_freq",)
+"""Tensors that some files carry and that follow from the configuration."""
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to compute."""
+
+    config: ModelConfig
+    decoder: Decoder
+
+
+def load_model(path: Path, dtype: torch.dtype, linear: LinearFactory | None = None) -> LoadedModel:
+    """Loads a GGUF file or a safetensors folder.
+
+    Args:
+        path: What `ModelStore.resolve` returned.
+        dtype: Of weights and activations: bfloat16 or float32.
+        linear: How linear layers are held; by default what is fastest here.
+
+    Raises:
+        ModelLoadError: A file is missing, damaged or of an unknown kind.
+    """
+    config, source = _open(path)
+    assembly = _Assembly(config, source, dtype, linear or choose_linear(dtype), str(path))
+    return LoadedModel(config, Decoder(config, assembly.build()))
+
+
+def load_config(path: Path) -> ModelConfig:
+    """Reads a model's shape without its weights.
+
+    Raises:
+        ModelLoadError: As `load_model`.
+    """
+    if path.suffix == GGUF_SUFFIX:
+        file = GGUFFile(path)
+        return config_from_gguf(file.metadata, file.names(), str(path))
+    config = config_from_hf(read_json(path / "config.json"), str(path / "config.json"))
+    generation = path / "generation_config.json"
+    return _with_generation(config, read_json(generation)) if generation.exists() else config
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Loads the tokenizer that belongs to a model.
+
+    Raises:
+        ModelLoadError: It is missing, damaged or of a kind that is not read.
+    """
+    if path.suffix == GGUF_SUFFIX:
+        file = GGUFFile(path)
+        return tokenizer_from_gguf(file, config_from_gguf(file.metadata, file.names(), str(path)))
+    return tokenizer_from_folder(path, load_config(path))
+
+
+def _open(path: Path) -> tuple[ModelConfig, WeightSource]:
+    if path.suffix == GGUF_SUFFIX:
+        file = GGUFFile(path)
+        config = config_from_gguf(file.metadata, file.names(), str(path))
+        return config, GGUFWeights(file, config)
+    return load_config(path), SafetensorsFolder(path)
+
+
+def _with_generation(config: ModelConfig, generation: dict[str, object]) -> ModelConfig:
+    """What ends a completion is said by generation_config.json where there is one: chat models end turns by it."""
+    eos = generation.get("eos_token_id")
+    ids = tuple(one for one in (eos if isinstance(eos, list) else [eos]) if isinstance(one, int))
+    return replace(config, eos_token_ids=ids) if ids else config
+
+
+class _Assembly:
+    """Builds the decoder's weights out of a source, each tensor read once, checked and accounted for."""
+
+    def __init__(
+        self, config: ModelConfig, source: WeightSource, dtype: torch.dtype, linear: LinearFactory, origin: str
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._dtype = dtype
+        self._linear = linear
+        self._origin = origin
+        self._unread = set(source.names())
+
+    def build(self) -> DecoderWeights:
+        config = self._config
+        embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
+        layers = tuple(self._layer(f"model.layers.{number}.") for number in range(config.num_layers))
+        norm = self._tensor("model.norm.weight", config.hidden_size)
+        weights = DecoderWeights(embedding=embedding, layers=layers, norm=norm, head=self._head(embedding))
+        self._refuse_unread()
+        return weights
+
+    def _layer(self, prefix: str) -> LayerWeights:
+        config = self._config
+        hidden, inner = config.hidden_size, config.intermediate_size
+        q, kv, _ = config.qkv_sizes
+        attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
+        return LayerWeights(
+            attention_norm=self._tensor(f"{prefix}input_layernorm.weight", hidden),
+            qkv=self._fused(
+                [(f"{attention}q_proj", q), (f"{attention}k_proj", kv), (f"{attention}v_proj", kv)],
+                hidden,
+                bias=config.qkv_bias,
+            ),
+            output=self._fused([(f"{attention}o_proj", hidden)], q, bias=config.output_bias),
+            mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight", hidden),
+            gate_up=self._fused([(f"{mlp}gate_proj", inner), (f"{mlp}up_proj", inner)], hidden),
+            down=self._fused([(f"{mlp}down_proj", hidden)], inner),
+        )
+
+    def _head(self, embedding: Tensor) -> Linear:
+        if self._config.tied_embeddings:
+            self._unread.discard("lm_head.weight")
+            return self._linear(embedding, None)
+        return self._fused([("lm_head", self._config.vocab_size)], self._config.hidden_size)
+
+    def _fused(self, parts: list[tuple[str, int]], columns: int, *, bias: bool = False) -> Linear:
+        """Matrices that share their input, stacked into one."""
+        weight = torch.cat([self._tensor(f"{name}.weight", rows, columns) for name, rows in parts])
+        biases = torch.cat([self._tensor(f"{name}.bias", rows) for name, rows in parts]) if bias else None
+        return self._linear(weight, biases)
+
+    def _tensor(self, name: str, *shape: int) -> Tensor:
+        if name not in self._source.names():
+            raise ModelLoadError(f"{self._origin} lacks the tensor {name}: download the model again.")
+        tensor = self._source.read(name)
+        if tensor.shape != shape or not tensor.is_floating_point():
+            raise ModelLoadError(
+                f"{self._origin}: {name} is {tensor.dtype} {tuple(tensor.shape)} where the configuration wants {shape}."
+            )
+        self._unread.discard(name)
+        return tensor.to(self._dtype)
+
+    def _refuse_unread(self) -> None:
+        """A tensor the decoder does not use is a computation it would leave out: a wrong answer, so a refusal."""
+        if left := [name for name in sorted(self._unread) if not name.endswith(_DERIVED)]:
+            raise ModelLoadError(f"{self._origin}: {len(left)} tensors have no place in the decoder, {left[0]} first.")

@@ -1,0 +1,87 @@
+"""Where a model's weights come from: tensors by name, read one at a time so that memory holds few copies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from readahead_serving.errors import ModelLoadError
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+
+class WeightSource(Protocol):
+    """Tensors by name. `read` of a name in `names()` gives the whole tensor, in any floating dtype."""
+
+    def names(self) -> frozenset[str]: ...
+
+    def read(self, name: str) -> torch.Tensor: ...
+
+
+class SafetensorsFolder:
+    """The safetensors files of one folder, single or sharded by an index.
+
+    Raises:
+        ModelLoadError: A file is missing or truncated.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._shards = {}
+        for shard, names in _shard_names(folder).items():
+            opened = _open_shard(folder / shard)
+            missing = names - set(opened.keys())
+            if missing:
+                raise ModelLoadError(f"{folder / shard} lacks the tensor {min(missing)}: download the model again.")
+            self._shards.update(dict.fromkeys(names or opened.keys(), opened))
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._shards)
+
+    def read(self, name: str) -> torch.Tensor:
+        tensor: torch.Tensor = self._shards[name].get_tensor(name)
+        return tensor
+
+
+def _open_shard(path: Path) -> safe_open:
+    try:
+        return safe_open(path, framework="pt")
+    except FileNotFoundError as error:
+        raise ModelLoadError(f"{path} is missing: download the model again.") from error
+    except (SafetensorError, OSError) as error:
+        raise ModelLoadError(f"{path} is not a whole safetensors file ({error}): download it again.") from error
+
+
+def _shard_names(folder: Path) -> Mapping[str, set[str]]:
+    """The folder's files, each with the tensors the index places there; no index, then one file with whatever it has."""
+    index = folder / INDEX_FILE
+    if not index.exists():
+        return {SINGLE_FILE: set()}
+    shards: dict[str, set[str]] = {}
+    for name, shard in read_json(index).get("weight_map", {}).items():
+        if Path(shard).name != shard:
+            raise ModelLoadError(f"{index} names {shard!r}, which is not a file of its folder.")
+        shards.setdefault(shard, set()).add(name)
+    return shards
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """One JSON object from a model's folder.
+
+    Raises:
+        ModelLoadError: The file is missing or not a JSON object.
+    """
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ModelLoadError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise ModelLoadError(f"{path} is not JSON ({error}): download the model again.") from error
+    if not isinstance(value, dict):
+        raise ModelLoadError(f"{path} is not a JSON object: download the model again.")
+    return value
