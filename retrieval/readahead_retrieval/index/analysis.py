@@ -1,0 +1,55 @@
+"""Text to terms: the one analysis for passages, queries and citations.
+
+Words are runs of letters and digits; a number keeps its decimal point and loses its thousands separators. Scripts
+written without spaces, and Korean, whose particles cling to the noun, become overlapping bigrams: "연차휴가는" holds
+"휴가" whatever follows it (the usual CJK bigram analysis, as Lucene's CJKAnalyzer does it).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+VERSION = 1
+"""Written into the manifest: an index is read with the analysis that made it."""
+
+_CJK = "ᄀ-ᇿ぀-ヿ㐀-䶿一-鿿가-힣豈-﫿"
+_TOKEN = re.compile(rf"\d+(?:[.,]\d+)+|[{_CJK}]+|[^\W_{_CJK}]+")
+_CJK_RUN = re.compile(rf"[{_CJK}]+")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text in order, repeats kept."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    found: list[str] = []
+    for token in _TOKEN.findall(folded):
+        if _CJK_RUN.fullmatch(token):
+            found.extend(_bigrams(token))
+        else:
+            found.append(_normal_form(token))
+    return found
+
+
+def is_number(term: str) -> bool:
+    return bool(_NUMBER.fullmatch(term))
+
+
+def _bigrams(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+def _normal_form(token: str) -> str:
+    if token[0].isdigit() and not token.isalnum():
+        return token.replace(",", "") if _THOUSANDS.fullmatch(token) else token
+    return _singular(token)
+
+
+def _singular(word: str) -> str:
+    """Harman's S-stemmer (1991): English plurals only, and nothing that a reader would take for another word."""
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("us", "ss", "is")):
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    return word[:-1]

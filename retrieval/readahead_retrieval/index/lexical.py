@@ -1,0 +1,80 @@
+"""The lexical side: BM25 over our own terms, in tantivy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tantivy
+
+from readahead_retrieval.index.analysis import terms
+from readahead_retrieval.index.dense import Hit
+
+MAX_QUERY_TERMS = 64
+_HEAP_BYTES = 64_000_000
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("chunk", stored=True, indexed=True, fast=True)
+    builder.add_text_field("document", stored=False, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("body", stored=False, tokenizer_name="terms", index_option="freq")
+    return builder.build()
+
+
+def _open(folder: Path) -> tantivy.Index:
+    index = tantivy.Index(_schema(), path=str(folder))
+    # After every opening: a missing tokenizer would be noticed by the first query only.
+    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+    index.register_tokenizer("terms", analyzer)
+    return index
+
+
+class LexicalWriter:
+    """Writes a new index into an empty folder. One thread: writing is bound by our analysis."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._writer = _open(folder).writer(heap_size=_HEAP_BYTES, num_threads=1)
+
+    def add(self, chunk_id: int, document_id: str, text: str) -> None:
+        document = tantivy.Document()
+        document.add_unsigned("chunk", chunk_id)
+        document.add_text("document", document_id)
+        document.add_text("body", " ".join(terms(text)))
+        self._writer.add_document(document)
+
+    def finish(self) -> None:
+        """Commits; the writer is used up."""
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+
+
+class LexicalIndex:
+    """Read-only; safe to search from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._index = _open(folder)
+        self._searcher = self._index.searcher()
+
+    @property
+    def count(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def search(self, query: str, limit: int, documents: Sequence[str] | None = None) -> list[Hit]:
+        """Best first by BM25; a passage without any of the query's terms is no hit."""
+        wanted = list(dict.fromkeys(terms(query)))[:MAX_QUERY_TERMS]
+        if not wanted or limit == 0 or (documents is not None and not documents):
+            return []
+        # Built from terms, never parsed: what a user types is no query syntax.
+        built = self._any_of("body", wanted, "freq")
+        if documents is not None:
+            only = tantivy.Query.const_score_query(self._any_of("document", documents, "basic"), 0.0)
+            built = tantivy.Query.boolean_query([(tantivy.Occur.Must, built), (tantivy.Occur.Must, only)])
+        hits = self._searcher.search(built, limit=limit, count=False).hits
+        return [Hit(int(self._searcher.doc(address)["chunk"][0]), float(score)) for score, address in hits]
+
+    def _any_of(self, field: str, values: Sequence[str], option: str) -> tantivy.Query:
+        term = tantivy.Query.term_query
+        clauses = [(tantivy.Occur.Should, term(self._index.schema, field, v, index_option=option)) for v in values]
+        return tantivy.Query.boolean_query(clauses)
