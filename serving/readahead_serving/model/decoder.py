@@ -81,8 +81,8 @@ class Decoder:
         config = self.config
         heads = layer.qkv(self._norm(hidden, layer.attention_norm)).view(len(hidden), -1, config.head_dim)
         turned = rotate(heads[:, : config.num_heads + config.num_kv_heads], factors)
-        q, k = turned.split((config.num_heads, config.num_kv_heads), dim=1)
-        out = attention(number, q, k, heads[:, -config.num_kv_heads :])
+        q, k, v = turned[:, : config.num_heads], turned[:, config.num_heads :], heads[:, -config.num_kv_heads :]
+        out = attention(number, q, k, v)
         return hidden.add_(layer.output(out.reshape(len(hidden), -1)))
 
     def _feed_forward(self, hidden: Tensor, layer: LayerWeights) -> Tensor:

@@ -179,7 +179,7 @@ def _scaling(fields: Fields, kind: object, factor: float) -> RopeScaling:
 def _checked(origin: str, config: ModelConfig) -> ModelConfig:
     if config.num_heads % config.num_kv_heads or config.head_dim % 2:
         raise ModelLoadError(
-            f"{origin}: {config.num_heads} query heads of {config.head_dim} do not share {config.num_kv_heads} KV heads."
+            f"{origin}: {config.num_heads} query heads of {config.head_dim} with {config.num_kv_heads} KV heads."
         )
     return config
 

@@ -95,7 +95,7 @@ class GGUFFile:
         self._tensors: dict[str, _TensorInfo] = {}
         try:
             self._map = np.memmap(path, mode="r", dtype=np.uint8)
-            self._read(_Cursor(memoryview(self._map)))
+            self._read(_Cursor(self._map.data))
         except OSError as error:
             raise ModelLoadError(f"Cannot read {path}: {error.strerror or error}.") from error
         except (struct.error, ValueError, OverflowError, MemoryError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,7 +83,7 @@ def _open(path: Path) -> tuple[ModelConfig, WeightSource]:
     return load_config(path), SafetensorsFolder(path)
 
 
-def _with_generation(config: ModelConfig, generation: dict[str, object]) -> ModelConfig:
+def _with_generation(config: ModelConfig, generation: dict[str, Any]) -> ModelConfig:
     """What ends a completion is said by generation_config.json where there is one: chat models end turns by it."""
     eos = generation.get("eos_token_id")
     ids = tuple(one for one in (eos if isinstance(eos, list) else [eos]) if isinstance(one, int))

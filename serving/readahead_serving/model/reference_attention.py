@@ -25,7 +25,5 @@ class ReferenceAttention:
         self._cache[layer] = (k.clone(), v.clone())
         # the new tokens are the last ones: row i sees all but the rows after it
         visible = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
-        out = F.scaled_dot_product_attention(
-            *(x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)), attn_mask=visible, enable_gqa=True
-        )
-        return out.squeeze(0).transpose(0, 1)
+        q, k, v = q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, enable_gqa=True).transpose(0, 1)

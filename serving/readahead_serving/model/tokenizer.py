@@ -69,7 +69,7 @@ class Tokenizer:
         return list(tokenizer.encode(_clean(text), add_special_tokens=False).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """Encodes a raw completion's prompt: special tokens count, and a leading BOS is added where the model has it."""
+        """Encodes a raw completion's prompt: special tokens count, and BOS leads where the model wants it."""
         return list(self._with_special.encode(_clean(text), add_special_tokens=True).ids)
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
@@ -135,7 +135,7 @@ def _parse(json_text: str) -> tokenizers.Tokenizer:
     try:
         tokenizer = tokenizers.Tokenizer.from_str(json_text)
     # the library raises bare Exception for every malformed file
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise ModelLoadError(f"The tokenizer is damaged or of an unknown kind ({error}).") from error
     if "ByteLevel" not in str(tokenizer.decoder):
         raise ModelLoadError("The tokenizer is not a byte-level one, the only kind read here.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,7 +32,7 @@ class SafetensorsFolder:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._shards = {}
+        self._shards: dict[str, Any] = {}
         for shard, names in _shard_names(folder).items():
             opened = _open_shard(folder / shard)
             missing = names - set(opened.keys())
@@ -48,7 +48,7 @@ class SafetensorsFolder:
         return tensor
 
 
-def _open_shard(path: Path) -> safe_open:
+def _open_shard(path: Path) -> Any:  # the library has no types
     try:
         return safe_open(path, framework="pt")
     except FileNotFoundError as error:
@@ -58,7 +58,7 @@ def _open_shard(path: Path) -> safe_open:
 
 
 def _shard_names(folder: Path) -> Mapping[str, set[str]]:
-    """The folder's files, each with the tensors the index places there; no index, then one file with whatever it has."""
+    """The folder's files, each with the tensors that the index places there; without one, a single file with any."""
     index = folder / INDEX_FILE
     if not index.exists():
         return {SINGLE_FILE: set()}
@@ -70,7 +70,7 @@ def _shard_names(folder: Path) -> Mapping[str, set[str]]:
     return shards
 
 
-def read_json(path: Path) -> dict[str, object]:
+def read_json(path: Path) -> dict[str, Any]:
     """One JSON object from a model's folder.
 
     Raises:

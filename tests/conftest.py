@@ -1,0 +1,28 @@
+"""Models for the tests, fetched once through the store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from readahead_serving.model.store import ModelStore
+
+
+@pytest.fixture(scope="session")
+def model_store() -> ModelStore:
+    """The machine's own store: READAHEAD_SERVING__MODELS_DIR, else the default directory."""
+    return ModelStore(Path(os.environ.get("READAHEAD_SERVING__MODELS_DIR", "~/.readahead/models")))
+
+
+@pytest.fixture(scope="session")
+def smollm2_path(model_store: ModelStore) -> Path:
+    """SmolLM2-135M-Instruct, a GGUF file."""
+    return model_store.ensure("smollm2-135m-instruct")
+
+
+@pytest.fixture(scope="session")
+def minilm_path(model_store: ModelStore) -> Path:
+    """all-MiniLM-L6-v2, a sentence-transformers folder."""
+    return model_store.ensure("all-minilm-l6-v2")
