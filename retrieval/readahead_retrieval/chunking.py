@@ -1,0 +1,266 @@
+"""Pages to chunks: passages that are embedded, indexed and quoted as one.
+
+A chunk holds whole sentences and whole table rows of one section, as many as the token limit allows. It begins at a
+heading where there is one, repeats the last sentences of the chunk before it, and the header row of a table that it
+continues. Its spans say exactly where its text stands: joined, they give the text again, but for white space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+from readahead_retrieval.sentences import sentence_spans
+from readahead_retrieval.tokens import TokenCounter
+from readahead_retrieval.types import Chunk, Page, PageQuality, PageSpan
+
+CELL_SEPARATOR = " | "
+PATH_SEPARATOR = " › "
+
+_Kind = Literal["heading", "row", "prose"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is never divided: a sentence, a row, a heading; or a piece of one that is longer than a chunk."""
+
+    index: int
+    """In the document."""
+    kind: _Kind
+    text: str
+    span: PageSpan
+    tokens: int
+    new_line: bool
+    """It begins a paragraph."""
+    level: int = 0
+    """Of a heading."""
+
+
+def chunk_pages(
+    pages: Sequence[Page], counter: TokenCounter, *, max_tokens: int, overlap_tokens: int
+) -> list[Chunk]:
+    """Chunks of a whole document, in reading order; pages judged garbage take no part.
+
+    Args:
+        counter: Counts in the embedding model's tokens.
+        max_tokens: Of a chunk's text and its heading together, which are embedded together.
+        overlap_tokens: What a chunk repeats of the one before at most, in whole sentences.
+
+    Raises:
+        ValueError: `overlap_tokens` leaves no room for anything new.
+    """
+    if not 0 <= overlap_tokens < max_tokens:
+        raise ValueError(f"overlap_tokens must be at least 0 and below max_tokens={max_tokens}, not {overlap_tokens}")
+    chunker = _Chunker(counter, max_tokens, overlap_tokens)
+    for unit in _units(pages, counter, max(max_tokens * 3 // 4, 1)):
+        chunker.add(unit)
+    return chunker.finish()
+
+
+def _units(pages: Sequence[Page], counter: TokenCounter, max_tokens: int) -> Iterator[_Unit]:
+    index = 0
+    for page in pages:
+        if page.quality is PageQuality.GARBAGE:
+            continue
+        for kind, level, spans in _runs(page):
+            for position, (start, end) in enumerate(_fitting(page.text, spans, counter, max_tokens)):
+                text = page.text[start:end]
+                # Counted with the white space before it, which byte-level vocabularies make part of the first token.
+                tokens = counter.count(f" {text}" if position else f"\n{text}")
+                yield _Unit(index, kind, text, PageSpan(page.number, start, end), tokens, position == 0, level)
+                index += 1
+
+
+def _runs(page: Page) -> Iterator[tuple[_Kind, int, list[tuple[int, int]]]]:
+    """Each line of a page: what it is, its level as a heading, and its indivisible parts."""
+    headings = {heading.start: heading for heading in page.headings}
+    for start, end in _lines(page.text):
+        line = page.text[start:end]
+        heading = headings.get(start)
+        if heading is not None:
+            yield "heading", heading.level, [(start, end)]
+        elif CELL_SEPARATOR in line:
+            yield "row", 0, [(start, end)]
+        else:
+            yield "prose", 0, [(start + left, start + right) for left, right in sentence_spans(line)]
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        left, right = start + len(line) - len(line.lstrip()), start + len(line.rstrip())
+        if right > left:
+            yield left, right
+        start = end + 1
+
+
+def _fitting(
+    text: str, spans: Sequence[tuple[int, int]], counter: TokenCounter, max_tokens: int
+) -> Iterator[tuple[int, int]]:
+    """The spans, those that are too long cut between words and, where a word is too long, inside it."""
+    for start, end in spans:
+        while end - start > 1 and counter.count(text[start:end]) > max_tokens:
+            cut = _longest_fit(text, start, end, counter, max_tokens)
+            yield start, cut
+            start = cut + len(text[cut:end]) - len(text[cut:end].lstrip())
+        yield start, end
+
+
+def _longest_fit(text: str, start: int, end: int, counter: TokenCounter, max_tokens: int) -> int:
+    low, high = start + 1, end - 1  # one character is taken even where it exceeds the limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if counter.count(text[start:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    space = text.rfind(" ", start, low + 1)
+    return start + len(text[start : space if space > start else low].rstrip())
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A chunk being filled."""
+
+    heading: str
+    tokens: int
+    """Of the heading and the units."""
+    units: list[_Unit] = field(default_factory=list)
+    repeated: int = 0
+    """Leading units that the chunk before holds too."""
+
+    def put(self, unit: _Unit) -> None:
+        self.units.append(unit)
+        self.tokens += unit.tokens
+
+    @property
+    def has_body(self) -> bool:
+        return any(unit.kind != "heading" for unit in self.units[self.repeated :])
+
+    def chunk(self) -> Chunk:
+        return Chunk(_joined_text(self.units), _joined_spans(self.units), self.heading)
+
+
+class _Chunker:
+    def __init__(self, counter: TokenCounter, max_tokens: int, overlap_tokens: int) -> None:
+        self._counter = counter
+        self._max_tokens = max_tokens
+        self._overlap_tokens = overlap_tokens
+        self._path: list[_Unit] = []
+        self._header_row: _Unit | None = None
+        self._draft = self._new_draft(())
+        self._chunks: list[Chunk] = []
+
+    def add(self, unit: _Unit) -> None:
+        if unit.kind == "heading":
+            self._begin_section(unit)
+        elif not self._fits(unit):
+            self._begin_chunk(unit)
+        if unit.kind != "row":
+            self._header_row = None
+        elif self._header_row is None:
+            self._header_row = unit
+        self._draft.put(unit)
+
+    def finish(self) -> list[Chunk]:
+        self._close()
+        return self._chunks
+
+    def _fits(self, unit: _Unit) -> bool:
+        return self._draft.tokens + unit.tokens <= self._max_tokens
+
+    def _begin_section(self, heading: _Unit) -> None:
+        while self._path and self._path[-1].level >= heading.level:
+            self._path.pop()
+        draft = self._draft
+        # A low heading, which may be no more than a bold line, does not part what is still short.
+        parts = heading.level <= 2 or draft.tokens > self._max_tokens // 3
+        if (draft.has_body and parts) or not self._fits(heading):
+            self._close()
+        if not self._draft.units:
+            self._draft = self._new_draft(self._path)
+        self._path.append(heading)
+
+    def _begin_chunk(self, unit: _Unit) -> None:
+        """Closes the draft and opens the next with what belongs before `unit` there."""
+        units = self._draft.units
+        headings = _trailing(units, "heading") if self._draft.has_body else []
+        if headings:
+            del units[-len(headings) :]
+        before = headings or self._overlap(unit)
+        self._close()
+        moved = {heading.index for heading in headings}
+        self._draft = self._new_draft([heading for heading in self._path if heading.index not in moved])
+        if self._draft.tokens + sum(member.tokens for member in before) + unit.tokens <= self._max_tokens:
+            for member in before:
+                self._draft.put(member)
+            self._draft.repeated = 0 if headings else len(before)
+        else:
+            self._keep_headings(headings)
+
+    def _keep_headings(self, headings: Sequence[_Unit]) -> None:
+        """Headings too long to stand before the next unit become a chunk of their own: no text is dropped."""
+        if headings:
+            self._chunks.append(Chunk(_joined_text(headings), _joined_spans(headings), ""))
+
+    def _overlap(self, unit: _Unit) -> list[_Unit]:
+        if unit.kind == "row":
+            header = self._header_row
+            return [header] if header is not None and header.tokens <= self._max_tokens // 3 else []
+        kept: list[_Unit] = []
+        left = self._overlap_tokens
+        for member in reversed(_trailing(self._draft.units, "prose")):
+            left -= member.tokens
+            if left < 0:
+                break
+            kept.insert(0, member)
+        return kept
+
+    def _close(self) -> None:
+        if len(self._draft.units) > self._draft.repeated:
+            self._chunks.append(self._draft.chunk())
+        self._draft = self._new_draft(self._path)
+
+    def _new_draft(self, path: Sequence[_Unit]) -> _Draft:
+        heading = self._path_text(path)
+        return _Draft(heading, self._counter.count(f"{heading}\n") if heading else 0)
+
+    def _path_text(self, path: Sequence[_Unit]) -> str:
+        """The innermost headings, as many as a quarter of the chunk holds."""
+        kept = ""
+        for heading in reversed(path):
+            longer = f"{heading.text}{PATH_SEPARATOR}{kept}" if kept else heading.text
+            if self._counter.count(f"{longer}\n") > self._max_tokens // 4:
+                break
+            kept = longer
+        return kept
+
+
+def _trailing(units: Sequence[_Unit], kind: _Kind) -> list[_Unit]:
+    first = len(units)
+    while first and units[first - 1].kind == kind:
+        first -= 1
+    return list(units[first:])
+
+
+def _joined_text(units: Sequence[_Unit]) -> str:
+    parts = [units[0].text]
+    for previous, unit in pairwise(units):
+        touches = previous.span.page == unit.span.page and previous.span.end == unit.span.start
+        parts.append("" if touches else "\n" if unit.new_line else " ")
+        parts.append(unit.text)
+    return "".join(parts)
+
+
+def _joined_spans(units: Sequence[_Unit]) -> tuple[PageSpan, ...]:
+    spans = [units[0].span]
+    for previous, unit in pairwise(units):
+        last = spans[-1]
+        if unit.index == previous.index + 1 and unit.span.page == last.page:
+            spans[-1] = PageSpan(last.page, last.start, unit.span.end)
+        else:
+            spans.append(unit.span)
+    return tuple(spans)

@@ -1,0 +1,199 @@
+"""Lines to the text of a page: paragraphs, headings and table rows, with the words' offsets in it.
+
+Lines of a paragraph are joined by a space, paragraphs by a line break, and the cells of a table's row by " | ".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from readahead_retrieval.pdf.clean import keeps_hyphen
+from readahead_retrieval.pdf.layout import Line, Segment
+from readahead_retrieval.types import Box, Heading, Word
+
+CELL_SEPARATOR = " | "
+MAX_HEADING_CHARACTERS = 120
+
+_LABEL = re.compile(r"(?:[•◦▪■□●○◆▶–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|[①-⑳]|\d+(?:\.\d+)+\.?)\Z")
+_ENDS_SENTENCE = re.compile(r"[.!?:;。！？][\"'”’)\]]*\Z")
+_WRITTEN_WITHOUT_SPACES = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
+
+
+class FontSizes:
+    """Which size is the body's, over the pages seen so far."""
+
+    def __init__(self) -> None:
+        self._characters: Counter[float] = Counter()
+
+    def see(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            self._characters[round(line.size * 2) / 2] += line.characters
+
+    def heading_level(self, line: Line) -> int | None:
+        """1–3, or None for a line of the body."""
+        body = self._characters.most_common(1)[0][0] if self._characters else 0.0
+        letters = sum(character.isalpha() for cell in line.cells for word in cell.words for character in word.text)
+        if not body or letters < 2 or line.characters > MAX_HEADING_CHARACTERS:
+            return None
+        if len(_joined_cells(line)) > 1:
+            return None
+        ratio = line.size / body
+        if ratio >= 1.2:
+            return 1 if ratio >= 1.5 else 2
+        return 3 if line.bold and ratio > 0.95 else None
+
+
+@dataclass(slots=True)
+class Composed:
+    """A page's text and what lies in it."""
+
+    text: str = ""
+    words: list[Word] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    left: float
+    right: float
+    pitch: float
+    """Usual distance of its lines."""
+
+
+def compose(lines: Sequence[Line], width: float, height: float, sizes: FontSizes) -> Composed:
+    """Writes a page of `width` × `height` points; the words' boxes are normalised to 0–1."""
+    sizes.see(lines)
+    columns = _columns(lines)
+    writer = _Writer(width, height)
+    previous: Line | None = None
+    previous_level: int | None = None
+    for line in lines:
+        level = sizes.heading_level(line)
+        continues = previous is not None and level == previous_level and _continues(previous, line, columns)
+        if previous is not None:
+            writer.separate(previous, line, continues)
+        writer.write_line(line, level, continues)
+        previous, previous_level = line, level
+    return writer.finish()
+
+
+def _columns(lines: Sequence[Line]) -> dict[int, _Column]:
+    members: dict[int, list[Line]] = {}
+    for line in lines:
+        members.setdefault(line.column, []).append(line)
+    columns = {}
+    for column, group in members.items():
+        pitches = [_pitch(above, below) for above, below in zip(group, group[1:], strict=False)]
+        columns[column] = _Column(
+            left=min(line.box.x0 for line in group),
+            right=max(line.box.x1 for line in group),
+            pitch=median(pitches) if pitches else 0.0,
+        )
+    return columns
+
+
+def _pitch(above: Line, below: Line) -> float:
+    return (below.box.y0 + below.box.y1 - above.box.y0 - above.box.y1) / 2
+
+
+def _continues(previous: Line, line: Line, columns: dict[int, _Column]) -> bool:
+    """Whether `line` goes on with the paragraph, or the heading, of `previous`."""
+    if len(_joined_cells(previous)) > 1 or len(_joined_cells(line)) > 1:
+        return False
+    first = line.cells[0].words[0]
+    last = previous.cells[-1].words[-1]
+    if last.hyphenated:
+        return True
+    ended = bool(_ENDS_SENTENCE.search(last.text))
+    if line.column != previous.column:
+        return not ended and first.text[:1].islower()
+    return not _LABEL.match(first.text) and not _begins_paragraph(previous, line, columns[line.column], ended)
+
+
+def _begins_paragraph(previous: Line, line: Line, column: _Column, ended: bool) -> bool:
+    pitch = _pitch(previous, line)
+    if pitch > 1.35 * column.pitch and pitch > 1.2 * line.size:
+        return True
+    if abs(line.size - previous.size) > 0.25 * previous.size:
+        return True
+    short = previous.box.x1 < column.right - 0.15 * (column.right - column.left)
+    indented = line.box.x0 - previous.box.x0 > 0.7 * line.size
+    return ended and (short or indented)
+
+
+def _joined_cells(line: Line) -> list[list[Segment]]:
+    """The cells of a line; a bullet or a number stands in one cell with what it labels."""
+    cells: list[list[Segment]] = []
+    for segment in line.cells:
+        if cells and len(cells[-1]) == 1 and _LABEL.match(_text(cells[-1][0])):
+            cells[-1].append(segment)
+        else:
+            cells.append([segment])
+    return cells
+
+
+def _text(segment: Segment) -> str:
+    return " ".join(word.text for word in segment.words)
+
+
+class _Writer:
+    def __init__(self, width: float, height: float) -> None:
+        self._width = width
+        self._height = height
+        self._parts: list[str] = []
+        self._length = 0
+        self._page = Composed()
+
+    def separate(self, previous: Line, line: Line, continues: bool) -> None:
+        """Writes what stands between two lines."""
+        last, first = previous.cells[-1].words[-1], line.cells[0].words[0]
+        if not continues:
+            self._write("-\n" if last.hyphenated else "\n")
+            return
+        if last.hyphenated:
+            self._write("-" if keeps_hyphen(last.text, first.text) and not last.text.endswith("-") else "")
+        elif not (_WRITTEN_WITHOUT_SPACES.match(last.text[-1]) and _WRITTEN_WITHOUT_SPACES.match(first.text[0])):
+            self._write(" ")
+
+    def write_line(self, line: Line, level: int | None, continues: bool) -> None:
+        start = self._length
+        for index, cell in enumerate(_joined_cells(line)):
+            self._write(CELL_SEPARATOR if index else "")
+            for position, segment in enumerate(cell):
+                self._write(" " if position else "")
+                self._write_segment(segment)
+        if level is None:
+            return
+        if continues and self._page.headings:
+            start = self._page.headings.pop().start
+        self._page.headings.append(Heading(start, self._length, level))
+
+    def _write_segment(self, segment: Segment) -> None:
+        for index, word in enumerate(segment.words):
+            if index and not word.glued:
+                self._write(" ")
+            start = self._length
+            self._write(word.text)
+            self._page.words.append(Word(start, self._length, self._normalised(word.box)))
+
+    def _write(self, text: str) -> None:
+        self._parts.append(text)
+        self._length += len(text)
+
+    def _normalised(self, box: tuple[float, float, float, float]) -> Box:
+        x0, y0, x1, y1 = box
+        return Box(
+            _unit(x0 / self._width), _unit(y0 / self._height), _unit(x1 / self._width), _unit(y1 / self._height)
+        )
+
+    def finish(self) -> Composed:
+        self._page.text = "".join(self._parts)
+        return self._page
+
+
+def _unit(value: float) -> float:
+    return round(min(max(value, 0.0), 1.0), 5)

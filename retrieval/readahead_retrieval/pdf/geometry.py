@@ -1,0 +1,59 @@
+"""From PDF space (points, origin bottom left, unrotated) to the page as it is shown (origin top left)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Rect(NamedTuple):
+    """A rectangle with its origin at the top left; in points unless said otherwise."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    @property
+    def width(self) -> float:
+        return self.x1 - self.x0
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
+
+    def union(self, other: Rect) -> Rect:
+        return Rect(
+            min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PageGeometry:
+    """A page's visible box (media box cut by crop box) in PDF space, and how it is turned to be shown."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+    rotation: int
+    """Clockwise: 0, 90, 180 or 270."""
+
+    @property
+    def width(self) -> float:
+        """Of the shown page, in points."""
+        return self.top - self.bottom if self.rotation in (90, 270) else self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.right - self.left if self.rotation in (90, 270) else self.top - self.bottom
+
+    def shown(self, left: float, bottom: float, right: float, top: float) -> Rect:
+        """A rectangle of PDF space on the shown page, in points."""
+        if self.rotation == 0:
+            return Rect(left - self.left, self.top - top, right - self.left, self.top - bottom)
+        if self.rotation == 90:
+            return Rect(bottom - self.bottom, left - self.left, top - self.bottom, right - self.left)
+        if self.rotation == 180:
+            return Rect(self.right - right, bottom - self.bottom, self.right - left, top - self.bottom)
+        return Rect(self.top - top, self.right - right, self.top - bottom, self.right - left)

@@ -1,0 +1,93 @@
+"""The parent's end of a reading process: start, receive with a time limit, kill and reap."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import suppress
+
+import msgspec
+
+from readahead_retrieval.pdf import frames
+
+_LARGE_BODY_BYTES = 256 << 10
+"""Decoded in a thread: a frame of this size would hold up the event loop."""
+
+_INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
+"""The child sees no other variable: keys and addresses of the service are none of its business."""
+
+
+class ChildDied(Exception):
+    """The process ended, or sent what is no message, before it was done."""
+
+
+class ChildTimedOut(Exception):
+    """The process did not answer in time."""
+
+
+class ReaderProcess:
+    """One child at work on one request."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, request: frames.Request) -> ReaderProcess:
+        """Starts a child on a request, which goes through standard input: a password never shows in `ps`."""
+        environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # a module in the working directory must not shadow one of ours
+            "-m",
+            "readahead_retrieval.pdf.worker",
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=environment,
+        )
+        child = cls(process)
+        assert process.stdin is not None
+        try:
+            # A child that died already will show at the first receive.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                process.stdin.write(frames.encode(request))
+                await process.stdin.drain()
+        except asyncio.CancelledError:
+            await child.kill()
+            raise
+        return child
+
+    async def receive(self, timeout_s: float) -> frames.Message:
+        """The next message.
+
+        Raises:
+            ChildDied: There is none.
+            ChildTimedOut: It did not come in time; the child still runs.
+        """
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                header = await self._process.stdout.readexactly(frames.HEADER_BYTES)
+                body = await self._process.stdout.readexactly(frames.body_length(header))
+        except TimeoutError:
+            raise ChildTimedOut from None
+        except (asyncio.IncompleteReadError, ValueError):
+            raise ChildDied from None
+        try:
+            if len(body) > _LARGE_BODY_BYTES:
+                return await asyncio.to_thread(frames.decode_message, body)
+            return frames.decode_message(body)
+        except msgspec.MsgspecError:
+            raise ChildDied from None
+
+    async def kill(self) -> None:
+        """Ends and reaps the child; harmless when it is gone."""
+        if self._process.returncode is None:
+            # Not Process.kill(), which polls, and so may reap the child before the event loop's watcher does.
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
+        # Reads what is left in the pipe, which lets the event loop close it now and not when the loop may be gone.
+        await self._process.communicate()

@@ -1,0 +1,143 @@
+"""Words with their boxes, in the order of the content stream, from a page opened by PDFium.
+
+Runs in the reading process only. Calls PDFium by its raw functions: a page has thousands of characters, and the
+helpers' cost for each would be most of the time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+
+import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+from readahead_retrieval.pdf.clean import clean_word, count_unusable, ends_hyphenated
+from readahead_retrieval.pdf.geometry import PageGeometry, Rect
+
+MAX_CHARACTERS = 400_000
+"""On one page; a page with more is no page of a document that somebody reads."""
+
+# Scripts that write without spaces are cut into short runs, so that a quote can be marked inside a line.
+_CJK = "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
+_TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}]+|\n")
+
+
+class PageTooLarge(Exception):
+    """More characters than a page may have."""
+
+
+@dataclass(slots=True)
+class RawWord:
+    """A cleaned word, on the shown page in points."""
+
+    text: str
+    box: Rect
+    size: float
+    """Height of the font's line, in points."""
+    bold: bool
+    glued: bool
+    """No white space before it."""
+    hyphenated: bool
+    """Broken by a hyphen at the end of its line; the hyphen is not in `text`."""
+
+
+@dataclass(slots=True)
+class PageWords:
+    """What the text layer of a page holds."""
+
+    words: list[RawWord]
+    visible: int
+    """Characters without white space, before cleaning."""
+    unusable: int
+
+
+def page_geometry(page: pdfium.PdfPage) -> PageGeometry:
+    left, bottom, right, top = page.get_bbox()
+    return PageGeometry(left, bottom, right, top, page.get_rotation())
+
+
+def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageWords:
+    """Raises PageTooLarge."""
+    count = textpage.count_chars()
+    if count > MAX_CHARACTERS:
+        raise PageTooLarge(f"{count} characters on one page")
+    text = _page_text(textpage, count)
+    boxes = _Boxes(textpage, geometry)
+    words: list[RawWord] = []
+    visible = unusable = end = 0
+    style = (0.0, False)
+    at_line_start = True
+    for match in _TOKENS.finditer(text):
+        token = match.group()
+        if token == "\n":
+            at_line_start = True
+            continue
+        visible += len(token)
+        if not token.isascii() or not token.isprintable():
+            unusable += count_unusable(token)
+        glued, end = match.start() == end and not at_line_start, match.end()
+        cleaned = clean_word(token)
+        if not cleaned:
+            continue
+        if at_line_start:
+            style = boxes.style(match.start())
+            at_line_start = False
+        box = boxes.word(match.start(), len(token))
+        if box is not None:
+            words.append(RawWord(cleaned, box, *style, glued, ends_hyphenated(token)))
+    return PageWords(words, visible, unusable)
+
+
+def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
+    """The page's characters, one code point for each of PDFium's, so that indexes agree."""
+    buffer = (ctypes.c_ushort * (2 * count + 2))()
+    written = raw.FPDFText_GetText(textpage.raw, 0, count, buffer)
+    text = bytes(memoryview(buffer)[: max(written - 1, 0)]).decode("utf-16-le", errors="surrogatepass")
+    if len(text) == count:
+        return text
+    # PDFium leaves control characters out of the bulk call, which would shift the indexes after them.
+    unicode_of = raw.FPDFText_GetUnicode
+    handle = textpage.raw
+    return "".join(chr(code) if code <= 0x10FFFF else "\ufffd" for code in (unicode_of(handle, i) for i in range(count)))
+
+
+class _Boxes:
+    """Asks PDFium where characters stand."""
+
+    def __init__(self, textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> None:
+        self._handle = textpage.raw
+        self._geometry = geometry
+        self._corners = tuple(ctypes.c_double() for _ in range(4))
+        self._loose = raw.FS_RECTF()
+        self._font_name = ctypes.create_string_buffer(128)
+        self._font_flags = ctypes.c_int()
+
+    def word(self, start: int, length: int) -> Rect | None:
+        """The smallest box around the ink of a run of characters; None where none of it is visible."""
+        handle = self._handle
+        left, top, right, bottom = self._corners
+        box: Rect | None = None
+        for index in range(raw.FPDFText_CountRects(handle, start, length)):
+            raw.FPDFText_GetRect(handle, index, left, top, right, bottom)
+            part = self._geometry.shown(left.value, bottom.value, right.value, top.value)
+            box = part if box is None else box.union(part)
+        return box if box is not None and self._is_shown(box) else None
+
+    def _is_shown(self, box: Rect) -> bool:
+        x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        return -1 <= x <= self._geometry.width + 1 and -1 <= y <= self._geometry.height + 1
+
+    def style(self, index: int) -> tuple[float, bool]:
+        """Line height of the font at a character, in points, and whether it is bold."""
+        size = 0.0
+        if raw.FPDFText_GetLooseCharBox(self._handle, index, self._loose):
+            loose = self._loose
+            size = self._geometry.shown(loose.left, loose.bottom, loose.right, loose.top).height
+        written = raw.FPDFText_GetFontInfo(
+            self._handle, index, self._font_name, len(self._font_name), self._font_flags
+        )
+        name = self._font_name.value.lower() if 0 < written <= len(self._font_name) else b""
+        bold = any(sign in name for sign in (b"bold", b"black", b"heavy", b"semibold", b"cmbx"))
+        return size, bold

@@ -1,0 +1,148 @@
+"""The process that parses a stranger's file: `python -m readahead_retrieval.pdf.worker`.
+
+Takes one request on standard input, limits itself, and answers in frames on standard output. It imports little, so
+that it starts in a tenth of a second, and it may die at any moment: the parent reads on from the next page.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from typing import BinaryIO
+
+import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.pdf import frames
+from readahead_retrieval.pdf.clean import clean_line
+from readahead_retrieval.pdf.compose import FontSizes, compose
+from readahead_retrieval.pdf.labels import page_label
+from readahead_retrieval.pdf.layout import arrange
+from readahead_retrieval.pdf.pictures import picture_share
+from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
+from readahead_retrieval.pdf.render import render_png
+from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
+from readahead_retrieval.types import Page, PageQuality
+
+MAX_TITLE_CHARACTERS = 200
+
+Send = Callable[[frames.Message], None]
+
+
+def main() -> None:
+    """Answers the one request on standard input."""
+    length = frames.body_length(sys.stdin.buffer.read(frames.HEADER_BYTES))
+    request = frames.decode_request(sys.stdin.buffer.read(length))
+    _limit(request.memory_bytes, request.cpu_seconds)
+    send = _sender(sys.stdout.buffer)
+    try:
+        with _open(request.path, request.password) as document:
+            if isinstance(request, frames.ReadRequest):
+                _read(document, request, send)
+            elif not 1 <= request.page <= len(document):
+                send(frames.Missing())
+            else:
+                send(frames.Image(render_png(document, request.page, request.width, request.boxes)))
+    except DocumentError as error:
+        send(frames.Failed(error.code, error.message))
+    except MemoryError:
+        send(frames.Failed("too_large", "The file needs more memory than a file may take."))
+    send(frames.Done())
+
+
+def _limit(memory_bytes: int, cpu_seconds: int) -> None:
+    for kind, limit in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+
+
+def _sender(stream: BinaryIO) -> Send:
+    def send(message: frames.Message) -> None:
+        stream.write(frames.encode(message))
+        stream.flush()
+
+    return send
+
+
+def _open(path: str, password: str | None) -> pdfium.PdfDocument:
+    try:
+        return pdfium.PdfDocument(path, password=password)
+    except pdfium.PdfiumError as error:
+        raise _why(error.err_code, password) from error
+
+
+def _why(code: int | None, password: str | None) -> DocumentError:
+    if code == raw.FPDF_ERR_PASSWORD:
+        if password:
+            return DocumentError("password_required", "The password does not open the file.")
+        return DocumentError("password_required", "The file is locked: give its password, or upload an unlocked copy.")
+    if code == raw.FPDF_ERR_SECURITY:
+        return DocumentError(
+            "unsupported_encryption", "The file is encrypted in a way that cannot be read. Upload an unlocked copy."
+        )
+    return DocumentError("corrupt", "The file is damaged: its pages cannot be found. Save or export it again.")
+
+
+def _read(document: pdfium.PdfDocument, request: frames.ReadRequest, send: Send) -> None:
+    count = len(document)
+    if count > request.max_pages:
+        raise DocumentError("too_large", f"The file has {count} pages; at most {request.max_pages} are read.")
+    title = clean_line(document.get_metadata_value("Title"))[:MAX_TITLE_CHARACTERS]
+    send(frames.Opened(count, title))
+    sizes = FontSizes()
+    for number in range(request.first_page, count + 1):
+        send(frames.PageFrame.of(_read_page(document, number, sizes)))
+
+
+def _read_page(document: pdfium.PdfDocument, number: int, sizes: FontSizes) -> Page:
+    label = page_label(document, number)
+    try:
+        page = document[number - 1]
+    except pdfium.PdfiumError:
+        return _unread(number, label)
+    try:
+        return _extract(page, number, label, sizes)
+    except (pdfium.PdfiumError, PageTooLarge, MemoryError):
+        return _unread(number, label)
+    finally:
+        page.close()
+
+
+def _extract(page: pdfium.PdfPage, number: int, label: str, sizes: FontSizes) -> Page:
+    geometry = page_geometry(page)
+    textpage = page.get_textpage()
+    try:
+        found = extract_words(textpage, geometry)
+    finally:
+        textpage.close()
+    # Looking at every drawn object costs more than reading the text, and tells nothing about a page full of text.
+    usable = found.visible - found.unusable
+    quality = judge(found.visible, found.unusable, picture_share(page) if usable < FEW_LETTERS else 0.0)
+    composed = compose(arrange(found.words), geometry.width, geometry.height, sizes)
+    return Page(
+        number=number,
+        label=label,
+        text=composed.text,
+        words=tuple(composed.words),
+        quality=quality,
+        width=geometry.width,
+        height=geometry.height,
+        headings=tuple(composed.headings),
+    )
+
+
+def _unread(number: int, label: str) -> Page:
+    """A page that could not be read; the others can."""
+    return Page(number, label, "", (), PageQuality.GARBAGE, 0.0, 0.0)
+
+
+if __name__ == "__main__":
+    main()

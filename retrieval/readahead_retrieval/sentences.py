@@ -1,0 +1,65 @@
+"""Where sentences end, in English, Korean and other languages that use the same stops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# A stop, the quotes and brackets that close with it, and white space; the wide stops of Chinese and Japanese need none.
+_END = re.compile(r"(?:[.!?…]+[\"'”’»)\]」』]*(?=\s)|[。！？][\"'”’»)\]」』]*)\s*")
+_LINE = re.compile(r"\n")
+_LAST_WORD = re.compile(r"(\S+)\Z")
+
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms dr prof sr jr st mt gen col sgt capt lt rev hon gov sen rep pres vs cf al ca approx fig figs eq eqs ref"
+    " refs no nos vol vols art arts sec secs ch chap pp p ed eds trans inc ltd co corp dept univ est jan feb mar apr"
+    " jun jul aug sep sept oct nov dec e.g i.e a.m p.m u.s u.k u.n ph.d".split()
+)
+# "1.", "a.", "iv.", "가.", "3.2.": the number of a paragraph or of a date, not the end of a sentence.
+_LABEL = re.compile(r"\(?(?:\d{1,4}|[A-Za-z]|[ivxIVX]{1,5}|[가나다라마바사아자차카타파하])(?:\.\d+)*\Z")
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each sentence, without the white space around it; a line break ends a sentence too.
+
+    Every character that is not white space lies in exactly one span.
+    """
+    start = 0
+    for end in _ends(text):
+        span = _trimmed(text, start, end)
+        if span is not None:
+            yield span
+        start = end
+    span = _trimmed(text, start, len(text))
+    if span is not None:
+        yield span
+
+
+def _ends(text: str) -> list[int]:
+    stops = [found.end() for found in _END.finditer(text) if not _is_inside(text, found)]
+    return sorted({*stops, *(found.end() for found in _LINE.finditer(text))})
+
+
+def _is_inside(text: str, stop: re.Match[str]) -> bool:
+    """Whether the stop belongs to an abbreviation, a number or an initial, and the sentence goes on."""
+    if not stop.group().startswith("."):
+        return False
+    before = _LAST_WORD.search(text, max(stop.start() - 32, 0), stop.start())
+    word = before.group().lstrip("([\"'“‘") if before else ""
+    after = text[stop.end() : stop.end() + 1]
+    if word.lower() in _ABBREVIATIONS or after.islower():
+        return True
+    if word.isdigit():
+        return after.isdigit() or _begins_line(text, stop.start() - len(word))
+    return bool(_LABEL.match(word)) and (word.isalpha() and word.isupper() or _begins_line(text, stop.start() - len(word)))
+
+
+def _begins_line(text: str, position: int) -> bool:
+    return not text[text.rfind("\n", 0, position) + 1 : position].strip(" ([\"'“‘")
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    right = len(piece.rstrip())
+    return (start + left, start + right) if right > left else None
