@@ -7,6 +7,9 @@ ServingError
 │   └── ModelNotFound             no model of that name
 ├── EngineBusy                    the queue is full: retry after a while
 ├── EngineUnavailable             the engine is starting, has died or is draining: retry
+├── DeadlineExceeded              the request's own deadline passed before it was done
+├── GenerationFailed              the engine gave one request up; others are unharmed
+├── CannotListen                  the server's address can't be had
 └── ModelLoadError                a model's files are missing, damaged or of an unknown kind
 """
 
@@ -71,6 +74,18 @@ class EngineBusy(ServingError):
 
 class EngineUnavailable(ServingError):
     """The engine is starting, has died or is draining."""
+
+
+class DeadlineExceeded(ServingError):
+    """The request's own deadline passed before its completion was done."""
+
+
+class GenerationFailed(ServingError):
+    """The engine gave one request up; others are unharmed."""
+
+
+class CannotListen(ServingError):
+    """The server's address can't be had: it is in use or not ours."""
 
 
 class ModelLoadError(ServingError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from readahead_serving.engine.request import EngineStats, GenerationDelta, GenerationRequest
@@ -13,7 +13,7 @@ class Engine(Protocol):
 
     The contract:
 
-    - `generate` yields deltas as they exist; the last one carries `finish_reason`. Closing the iterator, or
+    - `generate` yields deltas as they exist; the last one carries `finish_reason`. Closing the generator, or
       cancelling the task that reads it, aborts the request within one step, in the queue, in prefill and in decode.
     - A request the engine can never serve is refused before the first delta with a `RequestRefused` error; a full queue
       with `EngineBusy`; a dead engine with `EngineUnavailable`, which is retryable, and which also ends requests in
@@ -21,7 +21,7 @@ class Engine(Protocol):
     - `stats` never waits for a step.
     """
 
-    def generate(self, request: GenerationRequest) -> AsyncIterator[GenerationDelta]: ...
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationDelta]: ...
 
     def stats(self) -> EngineStats: ...
 
