@@ -9,6 +9,7 @@ RetrievalError
 ├── EmptyKnowledgeBase       a question to a knowledge base without a searchable document
 ├── QueryError               a query that cannot be searched (empty, too long)
 ├── EmbedderUnavailable      the embedding service does not answer: retry
+├── QuestionsInvalid         a file of questions for evaluation that cannot be used
 └── IndexDamaged             an index whose manifest or checksums do not hold; it is rebuilt, never opened half
 """
 
@@ -88,3 +89,7 @@ class EmbedderUnavailable(RetrievalError):
 
 class IndexDamaged(RetrievalError):
     """An index generation whose manifest or checksums do not hold."""
+
+
+class QuestionsInvalid(RetrievalError):
+    """A file of questions for evaluation that cannot be used; the message names the line."""

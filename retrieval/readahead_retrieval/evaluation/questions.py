@@ -1,0 +1,70 @@
+"""A question with its known answer, and files of them."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from readahead_retrieval.errors import QuestionsInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One line of a file of questions."""
+
+    text: str
+    answers: tuple[str, ...]
+    """Strings that a right answer holds."""
+    document: str
+    """File name; empty where no document answers."""
+    pages: tuple[int, ...]
+    """1-based physical pages that bear evidence."""
+    unanswerable: bool = False
+
+
+def document_key(name: str) -> str:
+    """What documents are compared by: the file name, composed, whatever folder it came from."""
+    return unicodedata.normalize("NFC", name).rpartition("/")[2]
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Reads a file of questions.
+
+    Raises:
+        QuestionsInvalid: The file cannot be read or is empty, or a line is not a question; names the line.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise QuestionsInvalid(f"{path} cannot be read: {error}") from error
+    questions = [_question(f"{path}:{n}", line) for n, line in enumerate(lines, start=1) if line.strip()]
+    if not questions:
+        raise QuestionsInvalid(f"{path} holds no question.")
+    return questions
+
+
+def _question(where: str, line: str) -> Question:
+    try:
+        row: dict[str, Any] = json.loads(line)
+        pages = row["pages"] if row.get("pages") else [row["page"]] if row.get("page") else []
+        return Question(
+            text=_text(row["question"]),
+            answers=tuple(_text(answer) for answer in row.get("answers") or ()),
+            document=row.get("document") or row.get("doc") or "",
+            pages=tuple(int(page) for page in pages),
+            unanswerable=bool(row.get("unanswerable", False)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise QuestionsInvalid(
+            f"{where} is not a question: {error!r}. A line is "
+            '{"question": "…", "answers": ["…"], "document": "file.pdf", "page": 1}.'
+        ) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{value!r} is not a text")
+    return value
