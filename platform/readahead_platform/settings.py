@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from readahead_agents.settings import AgentSettings
+from readahead_platform.errors import SettingsError
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_serving.settings import ServingSettings
-
-from readahead_platform.errors import SettingsError
 
 _PREFIX = "READAHEAD_"
 _CONFIG_VARIABLE = "READAHEAD_CONFIG"
@@ -109,7 +109,7 @@ def read_settings(
     known = list(_leaf_keys(Settings))
     values = dict(_from_file(_find_file(environ, cwd or Path.cwd()), known))
     values.update(_from_environment(environ, known))
-    values.update({key: _Value(v, f"--{key.rpartition('.')[2]}") for key, v in (overrides or {}).items() if v is not None})
+    values.update(_from_options(overrides or {}))
     _derive_paths(values)
     origins = {key: values[key].origin if key in values else "default" for key in known}
     return LoadedSettings(_validate(values), origins)
@@ -163,6 +163,12 @@ def _from_environment(environ: Mapping[str, str], known: list[str]) -> Iterator[
         if name not in variables:
             raise SettingsError(f"The variable {name} is unknown{_hint(name, list(variables))}.")
         yield variables[name], _Value(_parse(name, text), name)
+
+
+def _from_options(overrides: Mapping[str, Any]) -> Iterator[tuple[str, _Value]]:
+    for key, value in overrides.items():
+        if value is not None:
+            yield key, _Value(value, f"--{key.rpartition('.')[2]}")
 
 
 def _variable(key: str) -> str:

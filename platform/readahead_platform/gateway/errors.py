@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
-from readahead_agents import errors as agent
-from readahead_retrieval import errors as retrieval
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from readahead_agents import errors as agent
 from readahead_platform.errors import ApiError
+from readahead_retrieval import errors as retrieval
 
 _log = logging.getLogger(__name__)
 _RETRY_AFTER_S = 2.0
@@ -62,7 +62,8 @@ def _refused(error: agent.LanguageModelRefused) -> ApiError:
     if error.status in {400, 404, 413, 422}:
         return ApiError(error.status, error.message, param=error.param, code=error.code)
     if error.status == 429:
-        return ApiError(429, error.message, error_type="rate_limit_error", code=error.code, retry_after_s=_RETRY_AFTER_S)
+        kind = "rate_limit_error"
+        return ApiError(429, error.message, error_type=kind, code=error.code, retry_after_s=_RETRY_AFTER_S)
     return ApiError(502, f"The LLM server refused: {error.message}", error_type="server_error", code=error.code)
 
 
@@ -91,7 +92,8 @@ def to_api_error(error: BaseException) -> ApiError:
         if kind in _CONVERTERS:
             return _CONVERTERS[kind](error)
     _log.error("Unforeseen error", exc_info=error)
-    return ApiError(500, "Something went wrong here; the log tells what.", error_type="server_error", code="internal_error")
+    message = "Something went wrong here; the log tells what."
+    return ApiError(500, message, error_type="server_error", code="internal_error")
 
 
 def _invalid(errors: Any) -> ApiError:

@@ -44,7 +44,7 @@ class PageLinks:
 
 
 def format_boxes(boxes: Sequence[Box]) -> str:
-    """"x0,y0,x1,y1;…" with four decimals: a tenth of a pixel of a page image."""
+    """ "x0,y0,x1,y1;…" with four decimals: a tenth of a pixel of a page image."""
     return ";".join(",".join(f"{value:.4f}" for value in (b.x0, b.y0, b.x1, b.y1)) for b in boxes)
 
 

@@ -83,7 +83,7 @@ class TenantStore:
         return _api_key(row)
 
 
-def _of_tenant(query: Select[tuple[KeyRow]], tenant: str | None) -> Select[tuple[KeyRow]]:
+def _of_tenant(query: Select[KeyRow], tenant: str | None) -> Select[KeyRow]:
     return query if tenant is None else query.where(KeyRow.tenant_id == tenant)
 
 

@@ -12,9 +12,11 @@ class GatewayMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.in_flight = Gauge("readahead_gateway_requests_in_flight", "Requests being answered.", registry=self.registry)
-        self.llm_restarts = Counter(
-            "readahead_llm_restarts_total", "Times the LLM server died and was started again.", registry=self.registry
+        self.in_flight = Gauge(
+            "readahead_gateway_requests_in_flight", "Requests being answered.", registry=self.registry
+        )
+        self._llm_restarts = Gauge(
+            "readahead_llm_restarts", "Times the LLM server died and was started again.", registry=self.registry
         )
         self.first_token_seconds = Histogram(
             "readahead_first_token_seconds",
@@ -39,5 +41,7 @@ class GatewayMetrics:
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def render(self) -> bytes:
+    def render(self, llm_restarts: int) -> bytes:
+        """All figures as text; the supervisor's count is read at this moment."""
+        self._llm_restarts.set(llm_restarts)
         return generate_latest(self.registry)

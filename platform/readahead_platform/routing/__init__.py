@@ -1,0 +1,1 @@
+"""How a question finds its way."""

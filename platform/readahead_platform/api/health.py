@@ -1,0 +1,36 @@
+"""Health checks and metrics: the only routes without a key."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import JSONResponse
+
+from readahead_platform.gateway.auth import require_key
+from readahead_platform.gateway.dependencies import Context
+
+router = APIRouter()
+_LOOPBACK = {"127.0.0.1", "::1"}
+
+
+@router.get("/health/live")
+async def live() -> dict[str, str]:
+    """The process runs and its event loop turns."""
+    return {"status": "live"}
+
+
+@router.get("/health/ready")
+async def ready(context: Context) -> JSONResponse:
+    """Whether questions can be answered now, and if not, which part is missing. The library is open while we serve."""
+    llm_ready = await context.llm.is_ready()
+    parts = {"library": "ready", "llm_server": "ready" if llm_ready else "not_ready"}
+    body = {"status": "ready" if llm_ready else "not_ready", "parts": parts}
+    return JSONResponse(body, 200 if llm_ready else 503)
+
+
+@router.get("/metrics")
+async def metrics(request: Request, context: Context) -> Response:
+    """Prometheus' text format; from another machine only with a key."""
+    if request.client is None or request.client.host not in _LOOPBACK:
+        await require_key(context.tenants, request.headers)
+    return Response(context.metrics.render(context.llm_server.restarts), media_type=CONTENT_TYPE_LATEST)

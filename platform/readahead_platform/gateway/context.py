@@ -1,0 +1,90 @@
+"""Everything that a request may need, opened once and closed in the opposite order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from readahead_retrieval.embedders.http import HttpEmbedder
+
+from readahead_agents.openai_llm import OpenAILanguageModel
+from readahead_platform.gateway.chat_service import ChatService
+from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.tenants import TenantStore
+from readahead_platform.observe.metrics import GatewayMetrics
+from readahead_platform.settings import Settings
+from readahead_platform.store.database import database_url, open_database
+from readahead_retrieval.library import Library
+from readahead_retrieval.tokens import TokenizerCounter
+
+
+class LlmServer(Protocol):
+    """Where the LLM server is, and how it fares; the supervisor, or a server started by somebody else."""
+
+    @property
+    def base_url(self) -> str:
+        """Without /v1."""
+        ...
+
+    @property
+    def api_key(self) -> str: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayContext:
+    """The parts that routes and the web page work with."""
+
+    settings: Settings
+    library: Library
+    tenants: TenantStore
+    chat: ChatService
+    llm: LlmClient
+    llm_server: LlmServer
+    page_links: PageLinks
+    metrics: GatewayMetrics
+
+
+@asynccontextmanager
+async def open_context(
+    settings: Settings, llm_server: LlmServer, embedding_model: Path
+) -> AsyncIterator[GatewayContext]:
+    """Opens the database, the library and the clients of a ready LLM server.
+
+    Args:
+        embedding_model: The folder whose tokenizer.json measures chunks.
+    """
+    async with AsyncExitStack() as stack:
+        engine = await open_database(database_url(settings.home, settings.retrieval.database_url))
+        stack.push_async_callback(engine.dispose)
+        api_root = f"{llm_server.base_url}/v1"
+        embedder = await HttpEmbedder.connect(api_root, settings.serving.embedding_model, llm_server.api_key)
+        stack.push_async_callback(embedder.close)
+        counter = TokenizerCounter.from_file(embedding_model / "tokenizer.json")
+        library = await Library.open(settings.retrieval, embedder, counter)
+        stack.push_async_callback(library.close)
+        llm = LlmClient(llm_server.base_url, llm_server.api_key, settings.gateway.llm_idle_timeout_s)
+        stack.push_async_callback(llm.close)
+        language_model = OpenAILanguageModel(
+            api_root,
+            settings.serving.model,
+            llm_server.api_key,
+            idle_timeout_s=settings.gateway.llm_idle_timeout_s,
+        )
+        stack.push_async_callback(language_model.aclose)
+        yield GatewayContext(
+            settings=settings,
+            library=library,
+            tenants=TenantStore(engine),
+            chat=ChatService(library, language_model, settings.agents, settings.retrieval.score_floor),
+            llm=llm,
+            llm_server=llm_server,
+            page_links=PageLinks(settings.gateway.page_link_s),
+            metrics=GatewayMetrics(),
+        )

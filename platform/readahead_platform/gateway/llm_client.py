@@ -1,0 +1,121 @@
+"""The LLM server as the gateway sees it: requests passed through, readiness, models."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+
+from readahead_platform.errors import ApiError
+
+_MAX_ANSWER_BYTES = 32 << 20
+_PROBE_TIMEOUT_S = 3.0
+_RETRY_AFTER_S = 2.0
+_PASSED_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+
+
+class UpstreamAnswer:
+    """What the LLM server said: status, the headers worth passing on, and the body."""
+
+    def __init__(self, response: httpx.Response, body: bytes) -> None:
+        self.status = response.status_code
+        self.headers = {name: response.headers[name] for name in _PASSED_HEADERS if name in response.headers}
+        self.content_type = response.headers.get("content-type", "application/json")
+        self.body = body
+
+
+class LlmClient:
+    """Passes OpenAI requests on. Closing what it returns, or cancelling, ends the work at the LLM server."""
+
+    def __init__(self, base_url: str, api_key: str, idle_timeout_s: float) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=base_url,
+            headers={"Authorization": f"Bearer {api_key}"},
+            timeout=httpx.Timeout(idle_timeout_s, connect=5.0),
+            limits=httpx.Limits(max_connections=512, max_keepalive_connections=32),
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> UpstreamAnswer:
+        """One exchange.
+
+        Raises:
+            ApiError: 503 when the LLM server does not answer.
+        """
+        async with self._exchange(method, path, body) as response:
+            return UpstreamAnswer(response, await _read(response))
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        """The frames of a streamed answer as they come.
+
+        Raises:
+            ApiError: Before the first frame, what the LLM server refused; at any time, 503 when it is gone.
+        """
+        async with self._exchange("POST", path, body) as response:
+            if response.status_code != 200:
+                raise _refusal(response, await _read(response))
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):  # its own heartbeats end here: the gateway has its own
+                    yield f"{line}\n\n".encode()
+
+    async def list_models(self) -> list[dict[str, Any]]:
+        """The entries of /v1/models."""
+        answer = await self.request("GET", "/v1/models")
+        if answer.status != 200:
+            raise _unavailable("The LLM server does not list its models.")
+        entries: list[dict[str, Any]] = json.loads(answer.body)["data"]
+        return entries
+
+    async def is_ready(self) -> bool:
+        """Whether it says that it can answer now."""
+        try:
+            response = await self._http.get("/health/ready", timeout=_PROBE_TIMEOUT_S)
+        except httpx.HTTPError:
+            return False
+        return response.status_code == 200
+
+    @contextlib.asynccontextmanager
+    async def _exchange(self, method: str, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[httpx.Response]:
+        try:
+            async with self._http.stream(method, path, json=body) as response:
+                yield response
+        except httpx.TimeoutException as error:
+            raise _unavailable("The LLM server has been silent for too long.") from error
+        except httpx.HTTPError as error:
+            raise _unavailable("The LLM server does not answer; it may be starting again.") from error
+
+
+def _unavailable(message: str) -> ApiError:
+    return ApiError(503, message, error_type="server_error", code="model_unavailable", retry_after_s=_RETRY_AFTER_S)
+
+
+async def _read(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _MAX_ANSWER_BYTES:
+            message = "The LLM server's answer is too long."
+            raise ApiError(502, message, error_type="server_error", code="answer_too_long")
+    return bytes(body)
+
+
+def _refusal(response: httpx.Response, body: bytes) -> ApiError:
+    try:
+        error = json.loads(body)["error"]
+        message, kind, param, code = (error.get(name) for name in ("message", "type", "param", "code"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, kind, param, code = f"The LLM server answered {response.status_code}.", "server_error", None, None
+    retry_after = response.headers.get("retry-after", "")
+    return ApiError(
+        response.status_code,
+        str(message),
+        error_type=str(kind),
+        param=param,
+        code=code,
+        retry_after_s=float(retry_after) if retry_after.replace(".", "", 1).isdigit() else None,
+    )

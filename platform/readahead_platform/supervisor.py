@@ -1,0 +1,160 @@
+"""Keeps the LLM server running: starts it, waits for it, starts it again when it dies, stops it for good."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import httpx
+
+from readahead_platform.bounded_log import BoundedLog
+from readahead_platform.errors import StartError
+from readahead_platform.settings import environment_of
+from readahead_serving.settings import ServingSettings
+
+_FIRST_BACKOFF_S = 0.5
+_LONGEST_BACKOFF_S = 30.0
+_PROBE_INTERVAL_S = 0.1
+_PROBE_TIMEOUT_S = 2.0
+_DRAIN_S = 2.0
+"""The gateway ends its own requests first, so the server has little left to finish."""
+_GRACE_S = 8.0
+"""From SIGTERM to SIGKILL."""
+
+
+class LlmSupervisor:
+    """Owns the LLM server's process group. Use `supervised`, which stops it on every way out."""
+
+    def __init__(self, settings: ServingSettings, log: BoundedLog, start_timeout_s: float) -> None:
+        self.base_url = f"http://127.0.0.1:{settings.port}"
+        self.api_key = secrets.token_urlsafe(32)
+        self.restarts = 0
+        self._log = log
+        self._start_timeout_s = start_timeout_s
+        self._command = _command(settings.port)
+        child = settings.model_copy(update={"host": "127.0.0.1", "api_key": self.api_key, "drain_s": _DRAIN_S})
+        self._environment = _environment(child)
+        self._process: asyncio.subprocess.Process | None = None
+        self._ready = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the LLM server's process; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self) -> None:
+        """Starts the server and keeps it running until cancelled.
+
+        Raises:
+            StartError: It has never become ready. Once it has, it is started again for ever, ever more slowly.
+        """
+        backoff_s = _FIRST_BACKOFF_S
+        while True:
+            became_ready = await self._run_once()
+            if not self._ready.is_set():
+                raise StartError(f"The LLM server did not start: {self._log.last_line() or 'it said nothing'}")
+            backoff_s = _FIRST_BACKOFF_S if became_ready else min(2 * backoff_s, _LONGEST_BACKOFF_S)
+            self.restarts += 1
+            await asyncio.sleep(backoff_s)
+
+    async def ready(self) -> None:
+        """Returns once the server has been ready for the first time."""
+        await self._ready.wait()
+
+    async def _run_once(self) -> bool:
+        """One life of the server; whether it was ready in it."""
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._command,
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        logging = asyncio.create_task(self._log.fill_from(process.stdout))
+        try:
+            became_ready = await self._wait_until_ready(process)
+            if became_ready:
+                self._ready.set()
+                await process.wait()
+            return became_ready
+        finally:
+            self._process = None
+            await _stop(process)
+            await logging
+
+    async def _wait_until_ready(self, process: asyncio.subprocess.Process) -> bool:
+        """False when the process ends, or its time is up, before it is ready."""
+        probing = asyncio.create_task(_probe(f"{self.base_url}/health/ready"))
+        ended = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait([probing, ended], timeout=self._start_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            return probing.done() and not ended.done()
+        finally:
+            probing.cancel()
+            ended.cancel()
+
+
+@contextlib.asynccontextmanager
+async def supervised(settings: ServingSettings, log_path: Path, start_timeout_s: float) -> AsyncIterator[LlmSupervisor]:
+    """An LLM server that is ready when the block begins and gone when it ends.
+
+    Raises:
+        StartError: It does not become ready.
+    """
+    supervisor = LlmSupervisor(settings, BoundedLog(log_path), start_timeout_s)
+    running = asyncio.create_task(supervisor.run())
+    ready = asyncio.create_task(supervisor.ready())
+    try:
+        await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        yield supervisor
+    finally:
+        ready.cancel()
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError, StartError):
+            await running
+
+
+def _command(port: int) -> Sequence[str]:
+    """The child ends itself when this process dies without a word: see `die_with_parent`."""
+    return [sys.executable, "-m", "readahead_platform.cli", "serve", "--port", str(port), "--parent", str(os.getpid())]
+
+
+def _environment(settings: ServingSettings) -> dict[str, str]:
+    """Ours, and the server's settings as they are in force: variables outrank the file that the child reads too."""
+    return {**os.environ, **environment_of(settings, "serving"), "PYTHONUNBUFFERED": "1"}
+
+
+async def _probe(url: str) -> None:
+    """Returns when `url` answers 200."""
+    async with httpx.AsyncClient(timeout=_PROBE_TIMEOUT_S) as http:
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if (await http.get(url)).status_code == 200:
+                    return
+            await asyncio.sleep(_PROBE_INTERVAL_S)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Ends the whole group, the engine process too: asked first, then forced."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _GRACE_S)
+    _signal_group(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal_group(pid: int, which: signal.Signals) -> None:
+    """The group has the leader's id and outlives it as long as it has a member."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, which)
