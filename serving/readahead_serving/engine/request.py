@@ -90,3 +90,5 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     completion_tokens: int
     """Tokens generated, since start."""
     aborted: int
+    preempted: int = 0
+    """Times that a running request gave its KV up for an older one and computed it again, since start."""

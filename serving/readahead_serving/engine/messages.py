@@ -1,0 +1,63 @@
+"""What the engine process and its client say to each other beside requests: settings in, tokens and state out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an engine process is told when it starts."""
+
+    model_path: str
+    dtype: Literal["bfloat16", "float32"]
+    kv_cache_bytes: int
+    max_running: int
+    prefill_chunk_tokens: int
+    threads: int
+    """0 takes one per core."""
+    commands: str
+    """ZeroMQ address that the engine pulls requests from."""
+    outputs: str
+    """ZeroMQ address that the engine pushes outputs to."""
+
+
+class EngineLoaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The model is in memory: requests may come."""
+
+    vocab_size: int
+    max_positions: int
+    """Tokens of the model's context window."""
+    kv_tokens_total: int
+    """Tokens that the KV cache holds at most."""
+
+
+class EngineFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The engine cannot start with these settings or this model."""
+
+    message: str
+
+
+class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step added to one request. Exactly one output of a request carries a `finish_reason`."""
+
+    request_id: str
+    token_ids: list[int]
+    finish_reason: FinishReason | None = None
+    error: str | None = None
+    started_at: float | None = None
+    """Monotonic clock, which all processes of a machine share: when the first step began; on the first output."""
+
+
+class StepOutputs(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """All that one step gave."""
+
+    outputs: list[SequenceOutput]
+    stats: EngineStats | None = None
+
+
+Command = GenerationRequest | AbortRequest
+Event = EngineLoaded | EngineFailed | StepOutputs

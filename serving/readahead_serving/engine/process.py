@@ -1,0 +1,165 @@
+"""The engine process: `python -m readahead_serving.engine.process`.
+
+Its settings come as one line of JSON on standard input, which then stays open: when it closes, the parent is gone
+(however it went), and so is the engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+import torch
+import zmq
+
+from readahead_serving.engine.core import EngineCore
+from readahead_serving.engine.executor import Executor
+from readahead_serving.engine.grammar import GrammarCompiler
+from readahead_serving.engine.kv.pool import BlockPool
+from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
+from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
+from readahead_serving.engine.request import AbortRequest, EngineStats
+from readahead_serving.engine.scheduler.loop import Scheduler
+from readahead_serving.errors import ModelLoadError
+from readahead_serving.model.config import ModelConfig
+from readahead_serving.model.loader import load_model, load_tokenizer
+
+STATS_INTERVAL_S = 0.05
+"""State is sent at most this often while steps go on."""
+
+log = logging.getLogger(__name__)
+
+
+class Channel:
+    """The engine's two sockets."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._commands = context.socket(zmq.PULL)
+        self._commands.connect(config.commands)
+        self._outputs = context.socket(zmq.PUSH)
+        self._outputs.linger = 1000  # milliseconds that the last words may take
+        self._outputs.connect(config.outputs)
+        self._decoder = msgspec.msgpack.Decoder(Command)
+        self._encoder = msgspec.msgpack.Encoder()
+
+    def receive(self, *, wait: bool) -> list[Command]:
+        """All commands that have come; with `wait` at least one."""
+        commands: list[Command] = []
+        while wait or self._commands.poll(0):
+            commands.append(self._decoder.decode(self._commands.recv()))
+            wait = False
+        return commands
+
+    def send(self, event: Event) -> None:
+        self._outputs.send(self._encoder.encode(event))
+
+
+def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
+    """Loads the model and sets up the KV cache.
+
+    Raises:
+        ModelLoadError: The model's files are unusable, or the KV budget holds nothing.
+    """
+    path, dtype = Path(config.model_path), getattr(torch, config.dtype)
+    model = load_model(path, dtype)
+    shape: dict[str, Any] = {
+        "num_layers": model.config.num_layers,
+        "num_kv_heads": model.config.num_kv_heads,
+        "head_dim": model.config.head_dim,
+        "dtype": dtype,
+    }
+    num_blocks = blocks_in_budget(config.kv_cache_bytes, **shape)
+    pool = BlockPool(num_blocks)
+    scheduler = Scheduler(pool, max_running=config.max_running, prefill_chunk_tokens=config.prefill_chunk_tokens)
+    executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
+    grammar, eos_ids = _grammar_compiler(path, model.config)
+    core = EngineCore(executor, pool, scheduler, grammar.compile, eos_ids)
+    loaded = EngineLoaded(
+        vocab_size=model.config.vocab_size,
+        max_positions=model.config.max_positions,
+        kv_tokens_total=pool.tokens_total,
+    )
+    return core, loaded
+
+
+def _grammar_compiler(path: Path, config: ModelConfig) -> tuple[GrammarCompiler, list[int]]:
+    tokenizer = load_tokenizer(path)
+    eos_ids = sorted(tokenizer.eos_ids)
+    return GrammarCompiler(tokenizer.to_json(), config.vocab_size, eos_ids), eos_ids
+
+
+class Worker:
+    """Feeds the core from the channel and the channel from the core, for ever."""
+
+    def __init__(self, core: EngineCore, channel: Channel) -> None:
+        self._core = core
+        self._channel = channel
+        self._stats_sent_at = 0.0
+
+    def run(self) -> NoReturn:
+        while True:
+            self.turn()
+
+    def turn(self) -> None:
+        """One turn: what has come, one step, what it gave."""
+        for command in self._channel.receive(wait=not self._core.has_work):
+            if isinstance(command, AbortRequest):
+                self._core.abort(command.request_id)
+            else:
+                self._core.add(command)
+        self._core.step()
+        outputs, stats = self._core.take_outputs(), self._due_stats()
+        if outputs or stats is not None:
+            self._channel.send(StepOutputs(outputs=outputs, stats=stats))
+
+    def _due_stats(self) -> EngineStats | None:
+        now = time.monotonic()
+        if self._core.has_work and now - self._stats_sent_at < STATS_INTERVAL_S:
+            return None
+        self._stats_sent_at = now
+        return self._core.stats()
+
+
+def _end_with_parent() -> None:
+    """Waits for standard input to close, which happens when the parent dies, and ends the process."""
+    # os.read on the raw descriptor: a buffered reader's lock would be held at interpreter exit
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+def _read_config() -> EngineConfig:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        line += os.read(0, 1) or b"\n"
+    return msgspec.json.decode(bytes(line), type=EngineConfig)
+
+
+def main() -> int:
+    """Runs the engine until its parent goes; returns 1 if it can't start."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # Ctrl-C reaches the whole process group: the parent decides when the engine ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    config = _read_config()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(config.threads or os.cpu_count() or 1)
+    channel = Channel(config)
+    try:
+        core, loaded = build_core(config)
+    except ModelLoadError as error:
+        channel.send(EngineFailed(message=str(error)))
+        return 1
+    channel.send(loaded)
+    return Worker(core, channel).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""From logits to the next token of each request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from readahead_serving.engine.grammar import Constraint
+from readahead_serving.engine.request import SamplingParams
+
+GREEDY_BELOW = 1e-5
+"""Temperatures below this are greedy: dividing by them would overflow."""
+NUCLEUS_GUESS = 1024
+"""Candidates sorted first to find the nucleus: sorting 49,152 logits takes 3 ms, finding the top 1,024 takes 0.05."""
+
+
+class TokenChooser:
+    """How one request chooses its tokens, and what it has chosen so far.
+
+    Randomness comes from a generator of its own, one number for each sampled token, so that a seed gives the same
+    tokens alone and in a batch.
+    """
+
+    def __init__(self, params: SamplingParams, constraint: Constraint | None = None) -> None:
+        self.params = params
+        self.constraint = constraint
+        self._counts: Counter[int] = Counter()
+        seed = None if params.seed is None else params.seed % 2**64
+        self._rng = np.random.default_rng(seed)
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.params.temperature < GREEDY_BELOW
+
+    def edit(self, logits: Tensor) -> None:
+        """Applies penalties and the grammar to the request's logits, (vocab,), in place."""
+        if self._counts and (self.params.presence_penalty or self.params.frequency_penalty):
+            ids = torch.tensor(list(self._counts.keys()))
+            counts = torch.tensor(list(self._counts.values()), dtype=logits.dtype)
+            logits[ids] -= self.params.presence_penalty + self.params.frequency_penalty * counts
+        if self.constraint is not None:
+            self.constraint.mask(logits)
+
+    def sample(self, logits: Tensor) -> int:
+        """Draws a token from the edited logits, (vocab,)."""
+        return sample(logits, self.params, float(self._rng.random()))
+
+    def accept(self, token_id: int) -> list[int]:
+        """Notes a chosen token. Returns the tokens that are forced to follow it."""
+        forced = self.constraint.accept(token_id) if self.constraint is not None else []
+        self._counts.update((token_id, *forced))
+        return forced
+
+
+def choose_tokens(logits: Tensor, choosers: Sequence[TokenChooser]) -> list[int | None]:
+    """Chooses one token for each row.
+
+    Args:
+        logits: (R, vocab) float32; edited in place.
+        choosers: R of them.
+
+    Returns:
+        R tokens; None where no token has a finite logit, which only a broken model or grammar brings about.
+    """
+    for row, chooser in zip(logits, choosers, strict=True):
+        chooser.edit(row)
+    values, greedy = logits.max(dim=-1)
+    best: list[int] = greedy.tolist()
+    finite: list[bool] = torch.isfinite(values).tolist()
+    return [
+        (token if chooser.is_greedy else chooser.sample(row)) if usable else None
+        for row, chooser, token, usable in zip(logits, choosers, best, finite, strict=True)
+    ]
+
+
+def sample(logits: Tensor, params: SamplingParams, draw: float) -> int:
+    """Samples by inverting the cumulative distribution, in the order of token ids.
+
+    Temperature is applied first, then top-k, then top-p among what is left, then min-p. Tokens as probable as the last
+    one that a filter keeps are kept too.
+
+    Args:
+        logits: (vocab,) float32.
+        params: The request's.
+        draw: Uniform in [0, 1).
+    """
+    probs = torch.softmax(logits / params.temperature, dim=-1)
+    floor = _floor(probs, params)
+    if floor > 0:
+        probs = torch.where(probs >= floor, probs, 0.0)
+    # Float64: in float32 the sum of 50,000 terms would be off by more than the rarest token's probability.
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    token = int(torch.searchsorted(cumulative, draw * cumulative[-1], right=True))
+    return token if token < len(probs) else int(probs.argmax())
+
+
+def _floor(probs: Tensor, params: SamplingParams) -> float:
+    """The smallest probability that the filters keep; 0 keeps all."""
+    floor = 0.0
+    if 0 < params.top_k < len(probs):
+        floor = float(probs.topk(params.top_k).values[-1])
+    if params.top_p < 1:
+        floor = max(floor, _nucleus_floor(probs, params.top_p, floor))
+    if params.min_p > 0:
+        floor = max(floor, params.min_p * float(probs.max()))
+    return floor
+
+
+def _nucleus_floor(probs: Tensor, top_p: float, floor: float) -> float:
+    """The least probable token of the smallest set that holds `top_p` of all that is at least `floor`."""
+    wanted = top_p * float(probs[probs >= floor].sum())
+    for count in (min(NUCLEUS_GUESS, len(probs)), len(probs)):
+        candidates = probs.topk(count).values
+        inside = int((candidates.cumsum(-1) < wanted).sum())
+        if inside < count:
+            return float(candidates[inside])
+    return 0.0

@@ -1,0 +1,37 @@
+"""Whether a waiting sequence may join the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from readahead_serving.engine.kv.pool import BlockPool
+from readahead_serving.engine.sequence import Sequence
+
+WATERMARK = 0.02
+"""Share of the pool that admission leaves free at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Admits a sequence when its whole prompt fits the KV cache with room to spare.
+
+    The prompt's blocks are taken at once, so that a prefill never runs short half way (admitting on the first chunk
+    alone ends in preemption loops, vLLM #37307). Completions are not reserved: a request may ask for thousands of
+    tokens and write ten. Instead a watermark stays free, a block for every running sequence and the newcomer, so that
+    each can cross into its next block; if KV runs short all the same, the youngest sequence is preempted. The watermark
+    does not bind an idle engine, so that whatever fits the pool at all is served.
+    """
+
+    pool: BlockPool
+    max_running: int
+
+    def admits(self, sequence: Sequence, num_running: int) -> bool:
+        if num_running >= self.max_running:
+            return False
+        needed = self.pool.blocks_for(sequence.num_tokens)
+        return needed + self._watermark(num_running) <= self.pool.num_free
+
+    def _watermark(self, num_running: int) -> int:
+        if num_running == 0:
+            return 0
+        return max(num_running + 1, int(WATERMARK * self.pool.num_blocks))

@@ -1,0 +1,57 @@
+"""One running completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from readahead_serving.engine.request import GenerationRequest
+
+
+@dataclass(eq=False, slots=True)
+class Sequence:
+    """A request's tokens and how far the model has come with them.
+
+    There are no phases: each step lets `num_computed` catch up with `num_tokens`. A new prompt, a preempted sequence
+    and a run of forced tokens differ only in how far they lie behind.
+    """
+
+    request: GenerationRequest
+    token_ids: list[int] = field(default_factory=list)
+    """Prompt and completion."""
+    num_computed: int = 0
+    """Leading tokens whose keys and values lie in the cache."""
+    blocks: list[int] = field(default_factory=list)
+    """Blocks of the KV pool that hold this sequence, in order."""
+    preemptions: int = 0
+    prompt_computed: int = 0
+    """Prompt tokens already counted as computed, so that a recomputation is not counted as prompt again."""
+
+    def __post_init__(self) -> None:
+        assert not self.token_ids
+        self.token_ids = list(self.request.prompt_tokens)
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_prompt(self) -> int:
+        return len(self.request.prompt_tokens)
+
+    @property
+    def num_completion(self) -> int:
+        return self.num_tokens - self.num_prompt
+
+    @property
+    def num_pending(self) -> int:
+        """Tokens still to compute; the next token can be sampled once they are."""
+        return self.num_tokens - self.num_computed
+
+    @property
+    def num_wanted(self) -> int:
+        """Completion tokens that the request still allows."""
+        return self.request.sampling.max_tokens - self.num_completion
