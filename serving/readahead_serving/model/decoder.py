@@ -1,7 +1,8 @@
 """The decoder: Llama-like layers with as few operations as they need, ignorant of batches and caches.
 
 A step's tokens come as one flat row, whichever sequences they belong to; only `Attention` knows. Query, key and value
-are one matrix, as are gate and up.
+are one matrix, as are gate and up. The residual stream is float32 whatever the weights are: it costs nothing that can
+be measured and nearly halves the error that bfloat16 makes in the logits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from readahead_serving.model.rope import RotaryEmbedding, rotate
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWeights:
-    """One layer: norms (hidden), `qkv` hidden → (query + key + value), `gate_up` hidden → 2 × intermediate."""
+    """One layer: norms (hidden) in float32, `qkv` hidden → (query + key + value), `gate_up` hidden → 2 × intermediate."""
 
     attention_norm: Tensor
     qkv: Linear
@@ -32,7 +33,7 @@ class LayerWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderWeights:
-    """A whole model: `embedding` (vocab, hidden), `head` hidden → vocab."""
+    """A whole model: `embedding` (vocab, hidden), `norm` (hidden) in float32, `head` hidden → vocab."""
 
     embedding: Tensor
     layers: tuple[LayerWeights, ...]
@@ -68,7 +69,7 @@ class Decoder:
             (R, vocab) float32.
         """
         assert token_ids.shape == positions.shape, (token_ids.shape, positions.shape)
-        hidden = F.embedding(token_ids, self._weights.embedding)
+        hidden = F.embedding(token_ids, self._weights.embedding).float()
         factors = self._rotary.at(positions)
         for number, layer in enumerate(self._weights.layers):
             hidden = self._attend(hidden, number, layer, factors, attention)
@@ -90,4 +91,4 @@ class Decoder:
         return hidden.add_(layer.down(F.silu(gate).mul_(up)))
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+        return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps).to(self.dtype)

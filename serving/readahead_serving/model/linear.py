@@ -44,6 +44,6 @@ class PackedLinear:
 
 
 def choose_linear(dtype: torch.dtype) -> LinearFactory:
-    """The fastest form for this machine: packed where the CPU multiplies bf16 tiles (AMX), else plain."""
-    packs = dtype is torch.bfloat16 and torch.cpu._is_amx_tile_supported()
-    return PackedLinear if packs else PlainLinear
+    """The fastest form for this machine: packed where the CPU multiplies bf16 itself (AMX or AVX-512), else plain."""
+    multiplies_bf16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return PackedLinear if dtype is torch.bfloat16 and multiplies_bf16 else PlainLinear

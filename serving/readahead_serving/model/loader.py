@@ -107,7 +107,7 @@ class _Assembly:
         config = self._config
         embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
         layers = tuple(self._layer(f"model.layers.{number}.") for number in range(config.num_layers))
-        norm = self._tensor("model.norm.weight", config.hidden_size)
+        norm = self._norm("model.norm.weight")
         weights = DecoderWeights(embedding=embedding, layers=layers, norm=norm, head=self._head(embedding))
         self._refuse_unread()
         return weights
@@ -118,14 +118,14 @@ class _Assembly:
         q, kv, _ = config.qkv_sizes
         attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
         return LayerWeights(
-            attention_norm=self._tensor(f"{prefix}input_layernorm.weight", hidden),
+            attention_norm=self._norm(f"{prefix}input_layernorm.weight"),
             qkv=self._fused(
                 [(f"{attention}q_proj", q), (f"{attention}k_proj", kv), (f"{attention}v_proj", kv)],
                 hidden,
                 bias=config.qkv_bias,
             ),
             output=self._fused([(f"{attention}o_proj", hidden)], q, bias=config.output_bias),
-            mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight", hidden),
+            mlp_norm=self._norm(f"{prefix}post_attention_layernorm.weight"),
             gate_up=self._fused([(f"{mlp}gate_proj", inner), (f"{mlp}up_proj", inner)], hidden),
             down=self._fused([(f"{mlp}down_proj", hidden)], inner),
         )
@@ -141,6 +141,9 @@ class _Assembly:
         weight = torch.cat([self._tensor(f"{name}.weight", rows, columns) for name, rows in parts])
         biases = torch.cat([self._tensor(f"{name}.bias", rows) for name, rows in parts]) if bias else None
         return self._linear(weight, biases)
+
+    def _norm(self, name: str) -> Tensor:
+        return self._tensor(name, self._config.hidden_size).float()
 
     def _tensor(self, name: str, *shape: int) -> Tensor:
         if name not in self._source.names():
