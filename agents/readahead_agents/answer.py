@@ -68,7 +68,7 @@ async def answer(
         LanguageModelError: When the model fails or the question does not fit its window.
         EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
     """
-    evidence = await find_evidence(source, question, history, options.top_k)
+    _, evidence = await find_evidence(source, question, history, options.top_k)
     if not source.covers(evidence):
         for told in not_covered(source, evidence):
             yield told
@@ -83,15 +83,16 @@ async def answer(
 
 async def find_evidence(
     source: EvidenceSource, question: str, history: Sequence[Message], top_k: int | None = None
-) -> list[Evidence]:
-    """The passages for a question; one that finds nothing by itself ("and for children?") is searched with the
-    question before it."""
+) -> tuple[str, list[Evidence]]:
+    """The passages for a question, and the query that found them: a question that finds nothing by itself ("and for
+    children?") is searched together with the one before it."""
     found = await source.search(question, top_k)
     before = next((turn.content for turn in reversed(history) if turn.role == "user"), None)
     if before is None or source.covers(found):
-        return found
-    together = await source.search(f"{before}\n{question}", top_k)
-    return together if source.covers(together) else found
+        return question, found
+    query = f"{before}\n{question}"
+    together = await source.search(query, top_k)
+    return (query, together) if source.covers(together) else (question, found)
 
 
 async def pack_question(

@@ -4,6 +4,7 @@ AgentError
 ├── LanguageModelError            the model behind the OpenAI API failed
 │   ├── LanguageModelUnavailable  it does not answer, or asks to come back later: retry
 │   └── LanguageModelRefused      it refused the request: `code` is the API's (context_length_exceeded, …)
+├── ToolsetUnavailable            a tool server cannot be reached, or breaks the protocol
 ├── PlanInvalid                   a plan that does not fit the tools there are
 └── BudgetExceeded                a run went over its steps, seconds or tokens
 """
@@ -39,6 +40,10 @@ class LanguageModelRefused(LanguageModelError):
         self.status = status
         self.code = code
         self.param = param
+
+
+class ToolsetUnavailable(AgentError):
+    """A tool server cannot be reached, or breaks the protocol; a tool that ran and failed is no error but a result."""
 
 
 class PlanInvalid(AgentError):

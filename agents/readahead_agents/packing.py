@@ -24,9 +24,12 @@ class PromptParts:
     passages: tuple[Evidence, ...]
     question: str
     user_template: str = "answer_user"
+    findings: str = ""
+    """What earlier steps wrote, where the template has a place for it."""
 
     def messages(self) -> list[Message]:
-        user = prompt(self.user_template).substitute(passages=blocks(self.passages), question=self.question)
+        parts = {"passages": blocks(self.passages), "findings": self.findings, "question": self.question}
+        user = prompt(self.user_template).substitute(parts)
         return [Message("system", self.system), *self.history, Message("user", user)]
 
 

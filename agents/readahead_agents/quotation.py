@@ -15,7 +15,7 @@ MAX_QUOTE_CHARS = 400
 def closing_quotation(question: str, answer: str, passages: Sequence[Evidence]) -> str:
     """What is added to an answer that no passage supports: a quotation with its page, said to be one."""
     passage, quote = best_quote(question, answer, passages)
-    return f"\n\nNo passage of the documents supports this wording; the closest says, in {where(passage)}: “{quote}”"
+    return f"\n\nNo passage of the documents supports this wording. The closest, in {where(passage)}:\n“{quote}”"
 
 
 def best_quote(question: str, answer: str, passages: Sequence[Evidence]) -> tuple[Evidence, str]:

@@ -12,6 +12,8 @@ class AgentSettings(BaseModel):
 
     max_steps: int = Field(default=6, ge=1, le=32)
     """Actions in a plan at most."""
+    parallel_steps: int = Field(default=3, ge=1, le=16)
+    """Actions that run side by side."""
     max_seconds: float = Field(default=180.0, gt=0)
     """Seconds that one run may take."""
     max_llm_tokens: int = Field(default=16_000, ge=1)

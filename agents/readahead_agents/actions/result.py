@@ -1,0 +1,24 @@
+"""What every action returns: a text together with the evidence that it was written from."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from readahead_retrieval.types import Citation, Evidence
+
+
+class ActionResult(BaseModel):
+    """The structured output of an action, as it crosses MCP."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    text: str
+    covered: bool = True
+    """False when the documents do not hold what was asked for, and the text says so."""
+    quoted: bool = False
+    """The text ends with a quotation, as no passage supports the model's own words."""
+    evidence: tuple[Evidence, ...] = Field(default=(), max_length=64)
+    """The passages it was written from, in the order of their numbers."""
+    citations: tuple[Citation, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was left out."""

@@ -1,0 +1,90 @@
+"""Writes one action's text from passages: the ones of earlier results, or those that a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from readahead_agents.actions.result import ActionResult
+from readahead_agents.answer import not_covered
+from readahead_agents.events import Answered, AnswerEvent
+from readahead_agents.evidence import EvidenceSource
+from readahead_agents.grounded import grounded_answer
+from readahead_agents.llm import CompletionOptions, LanguageModel
+from readahead_agents.packing import PromptParts, pack
+from readahead_agents.prompts import prompt
+from readahead_agents.settings import AgentSettings
+from readahead_retrieval.types import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class ActionContext:
+    """What the actions of one run work with, bound when the run begins: no argument of a tool can change it."""
+
+    llm: LanguageModel
+    source: EvidenceSource
+    settings: AgentSettings
+
+    def options(self, max_tokens: int | None = None) -> CompletionOptions:
+        limit = self.settings.answer_tokens
+        return CompletionOptions(
+            max_tokens=min(max_tokens or limit, limit),
+            temperature=self.settings.temperature,
+            seed=self.settings.seed,
+        )
+
+
+async def write(
+    context: ActionContext, task: str, user_template: str, evidence: Sequence[Evidence], options: CompletionOptions
+) -> ActionResult:
+    """One text over the evidence, cited; says so when the evidence does not cover the task."""
+    if not context.source.covers(evidence):
+        *_, answered = not_covered(context.source, evidence)
+        return result_of(answered, evidence)
+    parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), task, user_template)
+    evidence_tokens = context.settings.evidence_tokens
+    packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
+    answered = await last(grounded_answer(context.llm, context.source, task, packed, options))
+    return result_of(answered, packed.passages)
+
+
+async def last(events: AsyncGenerator[AnswerEvent, None]) -> Answered:
+    """Runs an answer to its end."""
+    answered: Answered | None = None
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Answered):
+                answered = event
+    assert answered is not None, "an answer that raises nothing ends with Answered"
+    return answered
+
+
+def result_of(answered: Answered, evidence: Sequence[Evidence]) -> ActionResult:
+    return ActionResult(
+        text=answered.answer,
+        covered=answered.covered,
+        quoted=answered.quoted,
+        evidence=tuple(evidence),
+        citations=answered.citations,
+        notes=answered.notes,
+    )
+
+
+async def evidence_for(
+    context: ActionContext, query: str, earlier: Sequence[ActionResult], *, top_k: int | None = None
+) -> list[Evidence]:
+    """The documents' own passages: those behind earlier results, taken in turn, else those found for the query."""
+    if merged := merge_evidence([result.evidence for result in earlier if result.covered]):
+        return merged
+    return await context.source.search(query, top_k)
+
+
+def merge_evidence(lists: Sequence[Sequence[Evidence]]) -> list[Evidence]:
+    """Each list's best first, then each one's second: so that a cut at the end takes from all sides alike."""
+    merged: dict[int, Evidence] = {}
+    for rank in range(max(map(len, lists), default=0)):
+        for passages in lists:
+            if rank < len(passages):
+                merged.setdefault(passages[rank].chunk_id, passages[rank])
+    return list(merged.values())

@@ -1,0 +1,128 @@
+"""Runs a plan's steps: side by side where nothing stands between them, within the run's budget."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from readahead_agents.actions.result import ActionResult
+from readahead_agents.errors import ToolsetUnavailable
+from readahead_agents.events import EvidenceFound, RunEvent, StepFinished, StepStarted
+from readahead_agents.limits import Budget
+from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
+from readahead_agents.plan import EARLIER, Plan, Step, references
+
+Emit = Callable[[RunEvent], Awaitable[None]]
+SUMMARY_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step came to: a result, or the reason why there is none."""
+
+    step: Step
+    result: ActionResult | None
+    failure: str = ""
+
+
+class Executor:
+    """Executes plans with one toolset.
+
+    A step begins when those it depends on have ended, however they ended; what they gave reaches it as evidence. A
+    step that fails, or that the budget no longer allows, is reported as failed and the others go on.
+    """
+
+    def __init__(
+        self, toolset: Toolset, tools: Sequence[ToolSpec], budget: Budget, emit: Emit, *, parallel: int
+    ) -> None:
+        self._toolset = toolset
+        self._tools = {tool.name: tool for tool in tools}
+        self._budget = budget
+        self._emit = emit
+        self._slots = asyncio.Semaphore(parallel)
+
+    async def run(self, plan: Plan) -> list[StepResult]:
+        """The results in the plan's order. Cancelling it cancels every step."""
+        tasks: dict[str, asyncio.Task[StepResult]] = {}
+        async with asyncio.TaskGroup() as group:
+            for step in plan.steps:  # a plan lists a step behind those it depends on
+                before = [tasks[dependency] for dependency in step.depends_on]
+                tasks[step.id] = group.create_task(self._after(step, before))
+        return [task.result() for task in tasks.values()]
+
+    async def _after(self, step: Step, before: Sequence[asyncio.Task[StepResult]]) -> StepResult:
+        earlier = {task.result().step.id: task.result() for task in [await _ended(task) for task in before]}
+        async with self._slots:
+            return await self._run_step(step, earlier)
+
+    async def _run_step(self, step: Step, earlier: Mapping[str, StepResult]) -> StepResult:
+        started = time.monotonic()
+        await self._emit(StepStarted(step.id, step.tool, step.arguments))
+        outcome = await self._call(step, earlier)
+        result = _result(outcome) if outcome.ok else None
+        if result is not None and result.evidence:
+            await self._emit(EvidenceFound(result.evidence, step.id))
+        told = result.text if result is not None else outcome.text
+        elapsed_ms = (time.monotonic() - started) * 1000
+        await self._emit(StepFinished(step.id, step.tool, result is not None, _first_words(told), elapsed_ms))
+        return StepResult(step, result, "" if result is not None else outcome.text)
+
+    async def _call(self, step: Step, earlier: Mapping[str, StepResult]) -> ToolOutcome:
+        """Calls the step's tool; whatever keeps it from ending well becomes a failed outcome with its reason."""
+        if self._budget.exceeded is not None or self._budget.remaining_s <= 0:
+            self._budget.exceed("seconds", "The run has no time left.")
+            return ToolOutcome(ok=False, text=f"Not begun: {self._budget.exceeded}")
+        if missing := [name for name in sorted(references(step.arguments)) if earlier[name].result is None]:
+            return ToolOutcome(ok=False, text=f"Not begun: it needs the result of {', '.join(missing)}, which failed.")
+        arguments = self._arguments(step, earlier)
+        remaining_s = self._budget.remaining_s
+        try:
+            async with asyncio.timeout(remaining_s):
+                return await self._toolset.call_tool(step.tool, arguments, timeout_s=remaining_s)
+        except TimeoutError:
+            self._budget.exceed("seconds", "The run has no time left.")
+            return ToolOutcome(ok=False, text="Stopped: the run has no time left.")
+        except ToolsetUnavailable as error:
+            return ToolOutcome(ok=False, text=error.message)
+
+    def _arguments(self, step: Step, earlier: Mapping[str, StepResult]) -> dict[str, Any]:
+        """The step's arguments with results in the place of references, and the results it depends on as evidence."""
+        results = {name: done.result.model_dump(mode="json") for name, done in earlier.items() if done.result}
+        arguments: dict[str, Any] = _filled(step.arguments, results)
+        properties = self._tools[step.tool].input_schema.get("properties", {})
+        if EARLIER in properties and EARLIER not in arguments and results:
+            arguments[EARLIER] = list(results.values())
+        return arguments
+
+
+async def _ended(task: asyncio.Task[StepResult]) -> asyncio.Task[StepResult]:
+    await asyncio.wait([task])
+    return task
+
+
+def _filled(value: Any, results: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_filled(item, results) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"from"} and value["from"] in results:
+            return results[value["from"]]
+        return {key: _filled(item, results) for key, item in value.items()}
+    return value
+
+
+def _result(outcome: ToolOutcome) -> ActionResult:
+    """Our actions' structured output; any other tool's text, without evidence."""
+    try:
+        return ActionResult.model_validate(outcome.data)
+    except ValidationError:
+        return ActionResult(text=outcome.text)
+
+
+def _first_words(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= SUMMARY_CHARS else f"{text[:SUMMARY_CHARS].rsplit(' ', 1)[0]} …"

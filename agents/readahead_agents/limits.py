@@ -1,0 +1,107 @@
+"""What a run may spend, and a language model that keeps to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from readahead_agents.errors import BudgetExceeded, LanguageModelUnavailable
+from readahead_agents.llm import CompletionChunk, CompletionOptions, LanguageModel, Message, TokenUsage
+from readahead_agents.settings import AgentSettings
+
+
+class Budget:
+    """Seconds and tokens of one run. What streams in flight may still use is reserved, so the limits hold when steps
+    run side by side."""
+
+    def __init__(self, settings: AgentSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_seconds = settings.max_seconds
+        self._max_tokens = settings.max_llm_tokens
+        self._clock = clock
+        self._start = clock()
+        self._reserved = 0
+        self.usage = TokenUsage()
+        self.exceeded: BudgetExceeded | None = None
+        """Set once a limit was met; nothing is begun after that."""
+
+    @property
+    def remaining_s(self) -> float:
+        return self._start + self._max_seconds - self._clock()
+
+    def check(self) -> None:
+        """Raises `BudgetExceeded` when the run has no time left, or met a limit before."""
+        if self.remaining_s <= 0:
+            self.exceed("seconds", f"The run reached its limit of {self._max_seconds:g} seconds.")
+        if self.exceeded is not None:
+            raise self.exceeded
+
+    def exceed(self, limit: str, message: str) -> None:
+        """Notes that a limit was met; the first one counts."""
+        self.exceeded = self.exceeded or BudgetExceeded(message, limit)
+
+    def reserve(self, prompt_tokens: int, max_tokens: int) -> int:
+        """Takes the prompt and as much of `max_tokens` as is left.
+
+        Returns:
+            The completion tokens allowed, at least 1.
+
+        Raises:
+            BudgetExceeded: When not even the prompt fits.
+        """
+        self.check()
+        spent = self.usage.prompt_tokens + self.usage.completion_tokens + self._reserved
+        allowed = min(max_tokens, self._max_tokens - spent - prompt_tokens)
+        if allowed < 1:
+            self.exceed("tokens", f"The run reached its limit of {self._max_tokens} tokens.")
+            self.check()
+        self._reserved += prompt_tokens + allowed
+        return allowed
+
+    def settle(self, reserved: int, usage: TokenUsage) -> None:
+        """Gives a reservation back for what was really used."""
+        self._reserved -= reserved
+        self.usage += usage
+
+
+class MeteredLanguageModel:
+    """A language model whose every completion is paid from a budget.
+
+    `failure` is the last error of a model that was unavailable: a failed tool call carries only its text.
+    """
+
+    def __init__(self, llm: LanguageModel, budget: Budget) -> None:
+        self._llm = llm
+        self._budget = budget
+        self.failure: LanguageModelUnavailable | None = None
+
+    async def stream(
+        self, messages: Sequence[Message], options: CompletionOptions
+    ) -> AsyncGenerator[CompletionChunk, None]:
+        prompt_tokens = 0
+        for message in messages:
+            prompt_tokens += await self._llm.count_tokens(message.content)
+        allowed = self._budget.reserve(prompt_tokens, options.max_tokens)
+        bounded = replace(options, max_tokens=allowed, timeout_s=self._budget.remaining_s)
+        pieces = 0
+        usage: TokenUsage | None = None
+        try:
+            async with aclosing(self._llm.stream(messages, bounded)) as chunks:
+                async for chunk in chunks:
+                    pieces += bool(chunk.text)
+                    usage = chunk.usage or usage
+                    yield chunk
+        except LanguageModelUnavailable as error:
+            self._budget.check()  # a passed deadline shows as a model that did not answer in time
+            self.failure = error
+            raise
+        finally:
+            # a stream that was cut tells no usage: what it prefilled and sent was spent all the same
+            self._budget.settle(prompt_tokens + allowed, usage or TokenUsage(prompt_tokens, pieces))
+
+    async def count_tokens(self, text: str) -> int:
+        return await self._llm.count_tokens(text)
+
+    async def context_window(self) -> int:
+        return await self._llm.context_window()

@@ -1,0 +1,59 @@
+"""The built-in actions as an MCP server: built for one run, bound to its model and its knowledge base."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Annotated
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from readahead_agents.actions.generate_analysis import generate_analysis
+from readahead_agents.actions.generate_summary import generate_summary
+from readahead_agents.actions.query_rag_with_context import query_rag_with_context
+from readahead_agents.actions.result import ActionResult
+from readahead_agents.actions.writing import ActionContext
+from readahead_agents.errors import AgentError
+from readahead_retrieval.errors import RetrievalError
+
+MAX_QUESTION_CHARS = 8000
+Question = Annotated[str, Field(description="The question to answer.", min_length=1, max_length=MAX_QUESTION_CHARS)]
+Topic = Annotated[str, Field(description="What to sum up.", min_length=1, max_length=MAX_QUESTION_CHARS)]
+Focus = Annotated[str | None, Field(description="What to look at most.", max_length=200)]
+Words = Annotated[int, Field(description="Length of the summary at most.", ge=20, le=400)]
+Earlier = Annotated[
+    tuple[ActionResult, ...], Field(description="Results of earlier steps, whose documents to use.", max_length=16)
+]
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
+
+def actions_server(context: ActionContext) -> MCPServer:
+    """The server of one run. Its tools carry evidence with every result, and change nothing."""
+    server = MCPServer("readahead-actions", log_level="ERROR")
+
+    @server.tool(name="query_rag_with_context", annotations=_READS, structured_output=True)
+    async def _query(question: Question) -> ActionResult:
+        """Finds passages in the documents and answers one question from them."""
+        return await _told(query_rag_with_context(context, question))
+
+    @server.tool(name="generate_analysis", annotations=_READS, structured_output=True)
+    async def _analysis(question: Question, focus: Focus = None, earlier: Earlier = ()) -> ActionResult:
+        """Compares, explains or reasons over the documents, after the steps it depends on."""
+        return await _told(generate_analysis(context, question, focus, earlier))
+
+    @server.tool(name="generate_summary", annotations=_READS, structured_output=True)
+    async def _summary(topic: Topic, max_words: Words = 120, earlier: Earlier = ()) -> ActionResult:
+        """Sums up what the documents say about a topic, after the steps it depends on."""
+        return await _told(generate_summary(context, topic, max_words, earlier))
+
+    return server
+
+
+async def _told(action: Awaitable[ActionResult]) -> ActionResult:
+    """Errors that people can act on become failed results with their message; others are bugs and are withheld."""
+    try:
+        return await action
+    except (AgentError, RetrievalError) as error:
+        raise ToolError(error.message) from error

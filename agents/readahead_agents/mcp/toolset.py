@@ -1,0 +1,136 @@
+"""The seam to tools, and MCP behind it.
+
+Two planes of failure: a tool that ran and failed gives a `ToolOutcome` with `ok=False`, whose text the model and the
+user may read; a server that cannot be reached or breaks the protocol raises `ToolsetUnavailable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import Transport
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult, TextContent, Tool
+from pydantic import ValidationError
+
+from readahead_agents.errors import ToolsetUnavailable
+
+Target = MCPServer | StdioServerParameters | Transport | str
+Result = TypeVar("Result")
+MAX_RESULT_CHARS = 20_000
+MAX_TOOL_PAGES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as its server describes it. Name and description are data of the server, not instructions to us."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What a call came to. `data` is the structured output, where the tool has one."""
+
+    ok: bool
+    text: str
+    data: dict[str, Any] | None = None
+
+
+class Toolset(Protocol):
+    """Some tools. Raises `ToolsetUnavailable` where they cannot be reached."""
+
+    async def list_tools(self) -> list[ToolSpec]:
+        """The tools, sorted by name: prompts that list them share their beginning."""
+        ...
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *, timeout_s: float) -> ToolOutcome:
+        """Calls a tool; cancelling ends the tool's work."""
+        ...
+
+
+class McpToolset:
+    """The tools of any MCP server: one in this process, a command on stdio, or a URL.
+
+    Open and close it in the same task.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._client = Client(target)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._stack.enter_async_context(self._client)
+        except (MCPError, OSError, ExceptionGroup) as error:
+            raise ToolsetUnavailable(f"A tool server cannot be reached: {_leaf(error)}") from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # the error is not passed on to the client, whose task groups would wrap it
+        await self._stack.aclose()
+
+    async def list_tools(self) -> list[ToolSpec]:
+        tools: list[Tool] = []
+        cursor: str | None = None
+        for _ in range(MAX_TOOL_PAGES):  # a paginator that never ends must not hang a run
+            page = await self._guarded(self._client.list_tools(cursor=cursor))
+            tools += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return sorted(map(_spec, tools), key=lambda tool: tool.name)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *, timeout_s: float) -> ToolOutcome:
+        result = await self._guarded(self._client.call_tool(name, arguments, read_timeout_seconds=timeout_s))
+        return _outcome(name, result)
+
+    async def _guarded(self, call: Awaitable[Result]) -> Result:
+        try:
+            return await call
+        except (MCPError, ValidationError, OSError) as error:
+            raise ToolsetUnavailable(f"A tool server failed: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredToolset:
+    """The tools of another toolset that `keep` accepts; the others cannot be called either."""
+
+    inner: Toolset
+    keep: Callable[[ToolSpec], bool]
+
+    async def list_tools(self) -> list[ToolSpec]:
+        return [tool for tool in await self.inner.list_tools() if self.keep(tool)]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *, timeout_s: float) -> ToolOutcome:
+        if all(tool.name != name for tool in await self.list_tools()):
+            return ToolOutcome(ok=False, text=f"There is no tool {name!r} here.")
+        return await self.inner.call_tool(name, arguments, timeout_s=timeout_s)
+
+
+def _leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _spec(tool: Tool) -> ToolSpec:
+    read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+    return ToolSpec(tool.name, tool.description or "", tool.input_schema, read_only)
+
+
+def _outcome(name: str, result: CallToolResult) -> ToolOutcome:
+    text = "\n".join(part.text for part in result.content if isinstance(part, TextContent))[:MAX_RESULT_CHARS]
+    if result.is_error:
+        return ToolOutcome(ok=False, text=text.removeprefix(f"Error executing tool {name}: "))
+    return ToolOutcome(ok=True, text=text, data=result.structured_content)

@@ -1,0 +1,95 @@
+"""A plan: a graph of tool calls. The book's shape (`plan`, `reasoning`, `estimated_steps`) is read and written too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from readahead_agents.errors import PlanInvalid
+from readahead_agents.mcp.toolset import ToolSpec
+
+EARLIER = "earlier"
+"""The argument by which a tool takes the results of the steps that its step depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call. An argument `{"from": "s1"}` stands for the result of step s1."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any]
+    depends_on: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        depends_on = list(self.depends_on)
+        return {"id": self.id, "tool": self.tool, "arguments": self.arguments, "depends_on": depends_on}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in an order in which each comes after those that it depends on."""
+
+    steps: tuple[Step, ...]
+    reasoning: str
+    repairs: tuple[str, ...] = ()
+    """What rules changed in it, and why."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The book's three keys, and our steps beside them."""
+        return {
+            "plan": [step.tool for step in self.steps],
+            "reasoning": self.reasoning,
+            "estimated_steps": len(self.steps),
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+def parse_plan(data: object, tools: Sequence[ToolSpec]) -> Plan:
+    """Reads a plan in our shape (`steps`) or the book's (`plan`: names in order).
+
+    Steps without an id are named by their place, s1, s2, …. Unknown tools, references and circles are not judged
+    here: `repair` mends them.
+
+    Raises:
+        PlanInvalid: When it holds no list of steps.
+    """
+    if not isinstance(data, Mapping):
+        raise PlanInvalid(f"A plan is an object with `steps` or `plan`, not {type(data).__name__}.")
+    raw = data.get("steps") or data.get("plan")
+    if not isinstance(raw, list) or not raw:
+        raise PlanInvalid("The plan has no steps.")
+    steps = tuple(_step(number, item) for number, item in enumerate(raw, start=1))
+    known = {tool.name for tool in tools}
+    if all(step.tool not in known for step in steps):
+        raise PlanInvalid(f"No step uses a tool that exists; they are {', '.join(sorted(known))}.")
+    return Plan(steps, str(data.get("reasoning") or ""))
+
+
+def _step(number: int, item: object) -> Step:
+    if isinstance(item, str):
+        return Step(f"s{number}", item, {})
+    if not isinstance(item, Mapping):
+        raise PlanInvalid(f"Step {number} is neither a tool's name nor an object.")
+    arguments = item.get("arguments")
+    depends_on = item.get("depends_on")
+    return Step(
+        id=str(item.get("id") or f"s{number}"),
+        tool=str(item.get("tool") or ""),
+        arguments=dict(arguments) if isinstance(arguments, Mapping) else {},
+        depends_on=tuple(map(str, depends_on)) if isinstance(depends_on, list) else (),
+    )
+
+
+def references(arguments: object) -> set[str]:
+    """The ids of the steps whose results the arguments ask for."""
+    if isinstance(arguments, Mapping):
+        if set(arguments) == {"from"} and isinstance(arguments["from"], str):
+            return {arguments["from"]}
+        return _union(arguments.values())
+    return _union(arguments) if isinstance(arguments, list) else set()
+
+
+def _union(values: Iterable[object]) -> set[str]:
+    return set().union(*map(references, values))

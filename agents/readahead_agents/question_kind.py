@@ -1,0 +1,51 @@
+"""What kind of question it is, by its words: rules for checking a weak model's plan, and for planning without one."""
+
+from __future__ import annotations
+
+import re
+
+from readahead_agents.text import words
+
+_SUMMARY = re.compile(r"\b(summar\w+|sum up|overview|gist|main points|key points|tl;?dr|in short)\b|요약|개요", re.I)
+_ANALYSIS = re.compile(
+    r"\b(analy[sz]\w+|compar\w+|contrast\w*|differ\w*|versus|vs\.?|pros and cons|trade-?offs?|advantages?|"
+    r"implications?|evaluat\w+|assess\w*)\b|비교|차이|분석|장단점",
+    re.I,
+)
+_SIDES = (
+    re.compile(r"\b(?:differ\w*|contrast\w*|relationship|compar\w+)\b.*?\bbetween\s+(.+?)\s+and\s+(.+)", re.I | re.S),
+    re.compile(r"\b(?:compare|contrast)\s+(.+?)\s+(?:and|with|to|against|versus|vs\.?)\s+(.+)", re.I | re.S),
+    re.compile(
+        r"\bhow\s+(?:does|do|is|are)\s+(.+?)\s+(?:differ|compare|different)\w*\s+(?:from|to|with)\s+(.+)", re.I | re.S
+    ),
+    re.compile(r"^(?:what is better[,:]?\s+|which is \w+[,:]?\s+)?(.+?)\s+(?:versus|vs\.?)\s+(.+)", re.I | re.S),
+    re.compile(r"(.+?)(?:와|과|하고)\s*(.+?)(?:의|를|을)?\s*(?:비교|차이)", re.S),
+)
+MAX_SIDE_WORDS = 14
+_WORD = re.compile(r"\w[\w'’-]*")
+_TAIL = re.compile(r"[\s?.!,;:]+$")
+
+
+def asks_for_summary(question: str) -> bool:
+    return _SUMMARY.search(question) is not None
+
+
+def asks_for_analysis(question: str) -> bool:
+    return _ANALYSIS.search(question) is not None
+
+
+def compared_sides(question: str) -> tuple[str, str] | None:
+    """The two things that a question compares; None where it compares nothing, or the words do not tell what."""
+    for pattern in _SIDES:
+        if match := pattern.search(question):
+            left, right = (_TAIL.sub("", side.strip()) for side in match.groups())
+            if all(0 < len(side.split()) <= MAX_SIDE_WORDS for side in (left, right)):
+                return left, right
+    return None
+
+
+def question_about(side: str, sides: tuple[str, str], question: str) -> str:
+    """One side of a comparison as a question of its own, with what the two are compared in."""
+    inside = words(" ".join(sides))
+    rest = [word for word in _WORD.findall(question) if words(word) - inside and not _ANALYSIS.search(word)]
+    return f"What about {side} ({' '.join(rest)})?" if rest else f"What about {side}?"

@@ -1,0 +1,207 @@
+"""Rules that make sense of a plan that a weak model wrote. Each says what it changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from readahead_agents.mcp.toolset import ToolSpec
+from readahead_agents.plan import Plan, Step, references
+from readahead_agents.question_kind import asks_for_analysis, asks_for_summary, compared_sides, question_about
+from readahead_agents.text import words
+
+QUERY, ANALYSIS, SUMMARY = "query_rag_with_context", "generate_analysis", "generate_summary"
+ON_TOPIC = 0.6
+"""Share of the question's words that one query must ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a plan is for, and what it may use."""
+
+    question: str
+    tools: dict[str, ToolSpec]
+    max_steps: int
+
+
+Steps = tuple[Step, ...]
+Rule = Callable[[Steps, Request], tuple[Steps, str]]
+"""Gives the mended steps, and what was changed: an empty text where nothing was."""
+
+
+def repair(plan: Plan, question: str, tools: Sequence[ToolSpec], max_steps: int) -> Plan:
+    """The plan, executable and sensible: known tools, complete arguments, no circle, evidence for the question."""
+    request = Request(question, {tool.name: tool for tool in tools}, max_steps)
+    steps, repairs = plan.steps, list(plan.repairs)
+    for rule in RULES:
+        steps, change = rule(steps, request)
+        repairs += [change] if change else []
+    return Plan(_renumbered(steps), plan.reasoning, tuple(repairs))
+
+
+def rule_plan(question: str, tools: Sequence[ToolSpec], max_steps: int, why: str) -> Plan:
+    """A plan without a model: evidence first, then what the question's words ask for."""
+    steps = [Step("s1", QUERY, {"question": question})]
+    if asks_for_summary(question):
+        steps.append(Step("s2", SUMMARY, {"topic": question}, ("s1",)))
+    elif asks_for_analysis(question):
+        steps.append(Step("s2", ANALYSIS, {"question": question}, ("s1",)))
+    plan = Plan(tuple(steps), "Evidence first, then what the question asks for.", (why,))
+    return repair(plan, question, tools, max_steps)
+
+
+def _known_tools(steps: Steps, request: Request) -> tuple[Steps, str]:
+    kept = tuple(step for step in steps if step.tool in request.tools)
+    gone = sorted({step.tool for step in steps} - request.tools.keys())
+    return kept, f"Steps with tools that do not exist were dropped: {', '.join(gone)}." if gone else ""
+
+
+def _complete_arguments(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Texts that a tool needs and the plan leaves out are the question; arguments that no tool takes go."""
+    mended = tuple(replace(step, arguments=_arguments(step, request)) for step in steps)
+    changed = [step.tool for step, new in zip(steps, mended, strict=True) if step.arguments != new.arguments]
+    return mended, f"Arguments were completed for {', '.join(dict.fromkeys(changed))}." if changed else ""
+
+
+def _arguments(step: Step, request: Request) -> dict[str, Any]:
+    schema = request.tools[step.tool].input_schema
+    properties: dict[str, Any] = schema.get("properties", {})
+    given = {name: value for name, value in step.arguments.items() if name in properties and value not in ("", None)}
+    texts = [name for name in schema.get("required", []) if properties.get(name, {}).get("type") == "string"]
+    return {name: request.question for name in texts if name not in given} | given
+
+
+def _no_repeats(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """A step that repeats an earlier one brings nothing: those that wait for it wait for the earlier one."""
+    first: dict[str, str] = {}
+    kept: list[Step] = []
+    renamed: dict[str, str] = {}
+    for step in steps:
+        key = json.dumps([step.tool, step.arguments], sort_keys=True, ensure_ascii=False).casefold()
+        if key in first:
+            renamed[step.id] = first[key]
+        else:
+            first[key] = step.id
+            kept.append(step)
+    mended = tuple(_redirected(step, renamed) for step in kept)
+    return mended, f"{len(renamed)} steps that repeated others were dropped." if renamed else ""
+
+
+def _ordered(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Every step behind those it depends on; a dependency that is unknown or closes a circle is dropped."""
+    waiting = [replace(step, depends_on=_dependencies(step)) for step in steps]
+    ids = {step.id for step in waiting}
+    done: list[Step] = []
+    dropped = 0
+    while waiting:
+        placed = {step.id for step in done}
+        ready = next((step for step in waiting if ids & set(step.depends_on) <= placed), waiting[0])
+        waiting.remove(ready)
+        known = tuple(dependency for dependency in ready.depends_on if dependency in placed)
+        dropped += len(ready.depends_on) - len(known)
+        done.append(replace(ready, depends_on=known))
+    return tuple(done), f"{dropped} dependencies on unknown or later steps were dropped." if dropped else ""
+
+
+def _dependencies(step: Step) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*step.depends_on, *sorted(references(step.arguments))]))
+
+
+def _evidence_first(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """A question needs evidence that was searched for in its own words."""
+    asked = words(request.question)
+    queries = [step for step in steps if step.tool == QUERY]
+    if QUERY not in request.tools or compared_sides(request.question) is not None:
+        return steps, ""
+    if any(_share(asked, step) >= ON_TOPIC for step in queries):
+        return steps, ""
+    first = Step("question", QUERY, {"question": request.question})
+    return (first, *steps), "No step asked the documents the question itself: it was put first."
+
+
+def _share(asked: frozenset[str], step: Step) -> float:
+    return len(asked & words(str(step.arguments.get("question", "")))) / len(asked) if asked else 1.0
+
+
+def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """A comparison needs evidence for each side by itself, and a step that sets them side by side."""
+    sides = compared_sides(request.question)
+    if sides is None or QUERY not in request.tools:
+        return steps, ""
+    unique = [words(side) - words(other) for side, other in (sides, reversed(sides))]
+    missing = [
+        Step(f"side{number}", QUERY, {"question": question_about(side, sides, request.question)})
+        for number, side in enumerate(sides)
+        if not any(_asks_for(step, unique[number], unique[1 - number]) for step in steps)
+    ]
+    mended = (*missing, *steps)
+    if ANALYSIS in request.tools and all(step.tool != ANALYSIS for step in mended):
+        mended = (*mended, Step("compare", ANALYSIS, {"question": request.question}))
+    changed = len(mended) != len(steps)
+    return mended, "The comparison was given both sides and a step that compares them." if changed else ""
+
+
+def _asks_for(step: Step, side: frozenset[str], other: frozenset[str]) -> bool:
+    asked = words(str(step.arguments.get("question", "")))
+    return step.tool == QUERY and bool(asked & side) and not asked & other
+
+
+def _within_limit(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Queries before others, and of those that reason over the documents the last one goes last."""
+    if len(steps) <= request.max_steps:
+        return steps, ""
+    spare = len(steps) - request.max_steps
+    kept = steps[: request.max_steps]
+    final = steps[-1]
+    if final.tool != QUERY and request.max_steps > 1:
+        kept = (*steps[: request.max_steps - 1], final)
+    return kept, f"{spare} steps over the limit of {request.max_steps} were dropped."
+
+
+def _wait_for_evidence(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """A step that reasons over the documents and depends on nothing waits for every query before it."""
+    mended: list[Step] = []
+    changed = []
+    for step in steps:
+        queries = tuple(earlier.id for earlier in mended if earlier.tool == QUERY)
+        if step.tool in (ANALYSIS, SUMMARY) and not step.depends_on and queries:
+            changed.append(step.tool)
+            step = replace(step, depends_on=queries)
+        mended.append(step)
+    return tuple(mended), f"{', '.join(dict.fromkeys(changed))} waits for the evidence." if changed else ""
+
+
+def _renumbered(steps: Steps) -> Steps:
+    """Ids by place: s1, s2, …, in references too."""
+    names = {step.id: f"s{number}" for number, step in enumerate(steps, start=1)}
+    return tuple(replace(_redirected(step, names), id=names[step.id]) for step in steps)
+
+
+def _redirected(step: Step, names: dict[str, str]) -> Step:
+    depends_on = tuple(dict.fromkeys(names.get(dependency, dependency) for dependency in step.depends_on))
+    return replace(step, depends_on=depends_on, arguments={k: _rename(v, names) for k, v in step.arguments.items()})
+
+
+def _rename(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_rename(item, names) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"from"}:
+            return {"from": names.get(value["from"], value["from"])}
+        return {key: _rename(item, names) for key, item in value.items()}
+    return value
+
+
+RULES: tuple[Rule, ...] = (
+    _known_tools,
+    _complete_arguments,
+    _no_repeats,
+    _ordered,
+    _evidence_first,
+    _both_sides,
+    _within_limit,
+    _ordered,
+    _wait_for_evidence,
+)

@@ -1,0 +1,135 @@
+"""Merges the results of all steps into one cited answer, and tells what failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from readahead_agents.actions.result import ActionResult
+from readahead_agents.actions.writing import merge_evidence
+from readahead_agents.answer import not_covered, system_text
+from readahead_agents.errors import BudgetExceeded, LanguageModelError
+from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, Token
+from readahead_agents.evidence import EvidenceSource
+from readahead_agents.executor import StepResult
+from readahead_agents.grounded import grounded_answer
+from readahead_agents.limits import Budget
+from readahead_agents.llm import CompletionOptions, LanguageModel, Message
+from readahead_agents.packing import PackedPrompt, PromptParts, pack
+from readahead_agents.passages import as_data, where
+from readahead_agents.quotation import best_quote
+from readahead_agents.settings import AgentSettings
+from readahead_retrieval.types import Evidence
+
+_MARKERS = re.compile(r"[ \t]?\[\s*S\d+(?:\s*[,;]\s*S\d+)*\s*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """Writes the answer of one run."""
+
+    llm: LanguageModel
+    source: EvidenceSource
+    settings: AgentSettings
+    budget: Budget
+
+    async def answer(
+        self, question: str, history: Sequence[Message], results: Sequence[StepResult], found: Sequence[Evidence]
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """Streams the answer; its last event is `Answered` with the usage of the whole run.
+
+        Args:
+            found: What the question itself found, for when no step came to a result.
+        """
+        written = [step.result for step in results if step.result is not None and step.result.covered]
+        evidence = merge_evidence([result.evidence for result in written])
+        if len(written) > 1:
+            events = self._merged(question, history, written, evidence)
+        elif written:
+            events = self._passed_on(written[0].text, evidence, quoted=written[0].quoted)
+        else:
+            events = self._without_result(question, results, found)
+        tail, notes = _failures(results, self.budget), [note for result in written for note in result.notes]
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, Answered):
+                    for told in self._ended(event, tail, notes):
+                        yield told
+                else:
+                    yield event
+
+    def _ended(self, answered: Answered, tail: Sequence[str], notes: Sequence[str]) -> list[AnswerEvent]:
+        """The end of the run: what failed is part of the answer, and the usage is the run's."""
+        told = f"\n\n{' '.join(tail)}" if tail else ""
+        notes = tuple(dict.fromkeys([*answered.notes, *notes, *tail]))
+        end = replace(answered, answer=answered.answer + told, usage=self.budget.usage, notes=notes)
+        return [Token(told), end] if told else [end]
+
+    async def _merged(
+        self, question: str, history: Sequence[Message], written: Sequence[ActionResult], evidence: Sequence[Evidence]
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """One more completion over all findings and passages; the findings as they are where it cannot be had."""
+        begun = False
+        try:
+            packed, options = await self._prompt(question, history, written, evidence)
+            yield EvidenceFound(packed.passages)
+            async with aclosing(grounded_answer(self.llm, self.source, question, packed, options)) as events:
+                async for event in events:
+                    begun = begun or isinstance(event, Token)
+                    yield event
+        except (BudgetExceeded, LanguageModelError) as error:
+            if begun:
+                raise
+            text = "\n\n".join(_MARKERS.sub("", result.text) for result in written)
+            note = f"The findings stand side by side, as they could not be merged: {error}"
+            async with aclosing(self._passed_on(text, evidence, notes=(note,))) as joined:
+                async for event in joined:
+                    yield event
+
+    async def _prompt(
+        self, question: str, history: Sequence[Message], written: Sequence[ActionResult], evidence: Sequence[Evidence]
+    ) -> tuple[PackedPrompt, CompletionOptions]:
+        settings = self.settings
+        options = CompletionOptions(settings.answer_tokens, temperature=settings.temperature, seed=settings.seed)
+        # what no passage supported is no finding; its passages are in the evidence
+        findings = "\n".join(f"- {as_data(_MARKERS.sub('', result.text))}" for result in written if not result.quoted)
+        template = "synthesis_user" if findings else "answer_user"
+        turns = tuple(turn for turn in history if turn.role != "system")
+        parts = PromptParts(system_text(history), turns, tuple(evidence), question, template, findings)
+        packed = await pack(self.llm, parts, max_tokens=options.max_tokens, evidence_tokens=settings.evidence_tokens)
+        return packed, options
+
+    async def _passed_on(
+        self, text: str, evidence: Sequence[Evidence], *, quoted: bool = False, notes: tuple[str, ...] = ()
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """A text that stands already, cited anew over all evidence of the run."""
+        yield EvidenceFound(tuple(evidence))
+        yield Token(text)
+        citations = await self.source.cite(text, evidence)
+        for citation in citations:
+            yield CitationFound(citation)
+        yield Answered(text, tuple(citations), self.budget.usage, "stop", covered=True, quoted=quoted, notes=notes)
+
+    async def _without_result(
+        self, question: str, results: Sequence[StepResult], found: Sequence[Evidence]
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """No step came to a text: the documents do not answer, or, where steps failed, the best passage speaks."""
+        failed = any(step.result is None for step in results)
+        if not failed or not self.source.covers(found):
+            seen = merge_evidence([step.result.evidence for step in results if step.result is not None])
+            for told in not_covered(self.source, seen or found):
+                yield told
+            return
+        passage, quote = best_quote(question, "", found)
+        text = f"The closest passage, in {where(passage)}:\n“{quote}”"
+        async with aclosing(self._passed_on(text, found, quoted=True)) as events:
+            async for event in events:
+                yield event
+
+
+def _failures(results: Sequence[StepResult], budget: Budget) -> list[str]:
+    """One sentence for each step that failed, and for the limit that was met."""
+    told = [f"Step {step.step.id} ({step.step.tool}) failed: {step.failure}" for step in results if step.result is None]
+    return [*told, budget.exceeded.message] if budget.exceeded is not None else told
