@@ -22,6 +22,7 @@ _REMOVED = re.compile(
 # Ligatures and the Arabic and half-width presentation forms: shapes of letters, not letters.
 _SHAPES = re.compile("[\ufb00-\ufdcf\ufdf0-\ufdff\ufe70-\ufefe\uff61-\uffdc]+")
 _SPACES = re.compile(r"\s+")
+_LEADERS = re.compile(r"([.·…_=~*–—-])\1{3,}")  # dots that lead the eye to a page number
 _PLAIN = re.compile(r"[\x21-\x7e]*\Z")
 
 
@@ -30,6 +31,8 @@ def clean_word(raw: str) -> str:
 
     Marks of hyphenation stay out of the result: see `ends_hyphenated`.
     """
+    if len(raw) > 3:
+        raw = _LEADERS.sub(r"\1\1\1", raw)
     if _PLAIN.match(raw):
         return raw
     text = raw.translate(_TRANSLATION)

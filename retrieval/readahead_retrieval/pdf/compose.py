@@ -18,7 +18,7 @@ from readahead_retrieval.types import Box, Heading, Word
 CELL_SEPARATOR = " | "
 MAX_HEADING_CHARACTERS = 120
 
-_LABEL = re.compile(r"(?:[•◦▪■□●○◆▶–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|[①-⑳]|\d+(?:\.\d+)+\.?)\Z")
+_LABEL = re.compile(r"(?:[•◦▪■□●○◆▶–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|[①-⑳]|\d{1,2}(?:\.\d+)*\.?)\Z")
 _ENDS_SENTENCE = re.compile(r"[.!?:;。！？][\"'”’)\]]*\Z")
 _WRITTEN_WITHOUT_SPACES = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
 
@@ -110,7 +110,7 @@ def _continues(previous: Line, line: Line, columns: dict[int, _Column]) -> bool:
         return True
     ended = bool(_ENDS_SENTENCE.search(last.text))
     if line.column != previous.column:
-        return not ended and first.text[:1].islower()
+        return line.column >= 0 and not ended and first.text[:1].islower()
     return not _LABEL.match(first.text) and not _begins_paragraph(previous, line, columns[line.column], ended)
 
 

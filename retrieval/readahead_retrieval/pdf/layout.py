@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from itertools import groupby
 
 from readahead_retrieval.pdf.geometry import Rect
 from readahead_retrieval.pdf.text import RawWord
@@ -18,11 +18,15 @@ from readahead_retrieval.pdf.text import RawWord
 _MAX_DEPTH = 3
 _BINS = 100
 _MIN_COLUMN_LINES = 4
-_MIN_COLUMN_FILL = 0.5
-"""Median width of a column's lines, as a share of the column: cells of tables are narrower."""
-_MIN_COLUMN_CHARACTERS = 14
-_GAP = 1.1
+_MIN_FILL = 0.5
+"""Share of its column that a line of prose fills; cells of tables are narrower."""
+_MIN_PROSE = 0.6
+"""Share of a column's characters that stand in such lines."""
+_MIN_LINE_CHARACTERS = 14
+_GAP = 1.5
 """Of the line height: a wider gap between words parts cells."""
+_NUMBER_GAP = 0.55
+"""Between two numbers, which stand close only in tables."""
 
 
 @dataclass(slots=True)
@@ -62,8 +66,8 @@ class Line:
 def arrange(words: Sequence[RawWord]) -> list[Line]:
     """Lines in reading order."""
     segments = list(_segments(_without_overprint(words)))
-    upright = [segment for segment in segments if not _is_turned(segment)]
-    turned = [segment for segment in segments if _is_turned(segment)]
+    upright = [segment for segment in segments if not segment.words[0].turned]
+    turned = [segment for segment in segments if segment.words[0].turned]
     lines: list[Line] = []
     for column, members in enumerate(_columns(upright, 0)):
         lines += [_line(row, column) for row in _rows(members)]
@@ -109,19 +113,27 @@ def _segments(words: Iterable[RawWord]) -> Iterator[Segment]:
 def _continues(last: RawWord, word: RawWord) -> bool:
     if word.glued:
         return True
-    if not _same_height(last.box, word.box):
+    if last.turned is not word.turned:
         return False
-    gap = max(word.box.x0 - last.box.x1, last.box.x0 - word.box.x1)
-    return gap < _GAP * max(last.size, word.size, last.box.height)
+    first, second = (_turned(last.box), _turned(word.box)) if word.turned else (last.box, word.box)
+    if not _same_height(first, second):
+        return False
+    gap = max(second.x0 - first.x1, first.x0 - second.x1)
+    return gap < _widest_space(last, word)
+
+
+def _widest_space(last: RawWord, word: RawWord) -> float:
+    numbers = last.text[-1].isdigit() and word.text[0].isdigit()
+    return (_NUMBER_GAP if numbers else _GAP) * max(last.size, word.size)
+
+
+def _turned(box: Rect) -> Rect:
+    return Rect(box.y0, box.x0, box.y1, box.x1)
 
 
 def _same_height(first: Rect, second: Rect) -> bool:
     overlap = min(first.y1, second.y1) - max(first.y0, second.y0)
     return overlap > 0.4 * min(first.height, second.height)
-
-
-def _is_turned(segment: Segment) -> bool:
-    return segment.box.height > 2.5 * segment.box.width and segment.characters > 3
 
 
 def _columns(segments: list[Segment], depth: int) -> Iterator[list[Segment]]:
@@ -130,30 +142,31 @@ def _columns(segments: list[Segment], depth: int) -> Iterator[list[Segment]]:
         if segments:
             yield segments
         return
-    band: list[Segment] = []
-    wide: list[Segment] = []
-    for segment in sorted(segments, key=lambda member: member.box.y0):
-        crosses = segment.box.x0 < gutter < segment.box.x1
-        if crosses and band:
-            yield from _band(band, gutter, depth)
-            band = []
-        if not crosses and wide:
-            yield wide
-            wide = []
-        (wide if crosses else band).append(segment)
-    if wide:
-        yield wide
-    yield from _band(band, gutter, depth)
+    by_rows: list[Segment] = []
+    for band in _bands(segments, gutter):
+        left = [segment for segment in band if segment.box.x1 <= gutter]
+        right = [segment for segment in band if segment.box.x0 >= gutter]
+        if len(left) + len(right) < len(band) or not _are_columns(left, right):
+            by_rows += band
+            continue
+        if by_rows:
+            yield by_rows
+            by_rows = []
+        yield from _columns(left, depth + 1)
+        yield from _columns(right, depth + 1)
+    if by_rows:
+        yield by_rows
 
 
-def _band(segments: list[Segment], gutter: float, depth: int) -> Iterator[list[Segment]]:
-    left = [segment for segment in segments if segment.box.x1 <= gutter]
-    right = [segment for segment in segments if segment.box.x1 > gutter]
-    if left and right and not (_is_prose(left, 1) and _is_prose(right, 1)):
-        yield segments  # a table or a heading between the columns: read by rows
-        return
-    yield from _columns(left, depth + 1)
-    yield from _columns(right, depth + 1)
+def _bands(segments: Sequence[Segment], gutter: float) -> Iterator[list[Segment]]:
+    """Runs of segments that cross the gutter, and runs that keep off it, from top to bottom."""
+    ordered = sorted(segments, key=lambda segment: segment.box.y0)
+    for _, band in groupby(ordered, key=lambda segment: segment.box.x0 < gutter < segment.box.x1):
+        yield list(band)
+
+
+def _are_columns(left: Sequence[Segment], right: Sequence[Segment]) -> bool:
+    return len(left) + len(right) >= _MIN_COLUMN_LINES and _is_prose(left, 1) and _is_prose(right, 1)
 
 
 def _gutter(segments: Sequence[Segment]) -> float | None:
@@ -206,9 +219,12 @@ def _is_prose(segments: Sequence[Segment], min_lines: int) -> bool:
     if len(segments) < min_lines:
         return False
     width = max(segment.box.x1 for segment in segments) - min(segment.box.x0 for segment in segments)
-    fill = median(segment.box.width for segment in segments) / width if width > 0 else 0
-    characters = median(segment.characters for segment in segments)
-    return fill >= _MIN_COLUMN_FILL and characters >= _MIN_COLUMN_CHARACTERS
+    prose = [
+        segment.characters
+        for segment in segments
+        if segment.box.width >= _MIN_FILL * width and segment.characters >= _MIN_LINE_CHARACTERS
+    ]
+    return sum(prose) >= _MIN_PROSE * sum(segment.characters for segment in segments)
 
 
 def _rows(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
@@ -223,8 +239,14 @@ def _rows(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
 
 
 def _line(row: list[Segment], column: int) -> Line:
-    ordered = sorted(row, key=lambda segment: segment.box.x0)
-    box = ordered[0].box
-    for segment in ordered[1:]:
-        box = box.union(segment.box)
-    return Line(ordered, box, column)
+    cells: list[Segment] = []
+    for segment in sorted(row, key=lambda member: member.box.x0):
+        if cells and segment.box.x0 - cells[-1].box.x1 < _widest_space(cells[-1].words[-1], segment.words[0]):
+            # Raised and lowered signs, or words drawn out of order: one cell all the same.
+            cells[-1] = Segment(cells[-1].words + segment.words, cells[-1].box.union(segment.box))
+        else:
+            cells.append(segment)
+    box = cells[0].box
+    for cell in cells[1:]:
+        box = box.union(cell.box)
+    return Line(cells, box, column)

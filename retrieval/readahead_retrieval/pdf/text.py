@@ -7,13 +7,15 @@ helpers' cost for each would be most of the time.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from readahead_retrieval.pdf.clean import clean_word, count_unusable, ends_hyphenated
+from readahead_retrieval.pdf.clean import HYPHEN_MARK, clean_word, count_unusable, ends_hyphenated
 from readahead_retrieval.pdf.geometry import PageGeometry, Rect
 
 MAX_CHARACTERS = 400_000
@@ -21,7 +23,11 @@ MAX_CHARACTERS = 400_000
 
 # Scripts that write without spaces are cut into short runs, so that a quote can be marked inside a line.
 _CJK = "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
-_TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}]+|\n")
+# PDFium writes no line break after the mark of a hyphenated line end: the mark itself is the break.
+_TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|{HYPHEN_MARK}|\n")
+
+
+_BOLD_NAMES = (b"bold", b"black", b"heavy", b"demi", b"-medi", b"cmbx")
 
 
 class PageTooLarge(Exception):
@@ -41,6 +47,8 @@ class RawWord:
     """No white space before it."""
     hyphenated: bool
     """Broken by a hyphen at the end of its line; the hyphen is not in `text`."""
+    turned: bool
+    """Written up or down the page."""
 
 
 @dataclass(slots=True)
@@ -64,30 +72,40 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     if count > MAX_CHARACTERS:
         raise PageTooLarge(f"{count} characters on one page")
     text = _page_text(textpage, count)
-    boxes = _Boxes(textpage, geometry)
+    glyphs = _Glyphs(textpage, geometry)
     words: list[RawWord] = []
-    visible = unusable = end = 0
-    style = (0.0, False)
-    at_line_start = True
-    for match in _TOKENS.finditer(text):
-        token = match.group()
-        if token == "\n":
-            at_line_start = True
-            continue
-        visible += len(token)
-        if not token.isascii() or not token.isprintable():
-            unusable += count_unusable(token)
-        glued, end = match.start() == end and not at_line_start, match.end()
-        cleaned = clean_word(token)
-        if not cleaned:
-            continue
-        if at_line_start:
-            style = boxes.style(match.start())
-            at_line_start = False
-        box = boxes.word(match.start(), len(token))
+    tokens = [match for match in _TOKENS.finditer(text)]
+    for line in _lines(tokens):
+        words += _line_words(line, glyphs)
+    raw_words = [match.group() for match in tokens if match.group() != "\n"]
+    visible = sum(map(len, raw_words))
+    return PageWords(words, visible, sum(map(count_unusable, raw_words)))
+
+
+def _lines(tokens: Iterable[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
+    line: list[re.Match[str]] = []
+    for token in tokens:
+        if token.group() != "\n":
+            line.append(token)
+        if line and token.group().endswith(("\n", HYPHEN_MARK)):
+            yield line
+            line = []
+    if line:
+        yield line
+
+
+def _line_words(line: list[re.Match[str]], glyphs: _Glyphs) -> Iterator[RawWord]:
+    # One look at the longest word tells the style of the line: a first character may be a footnote's mark.
+    longest = max(line, key=lambda token: token.end() - token.start())
+    size, bold = glyphs.style(longest.start())
+    end = -1
+    for token in line:
+        start, text = token.start(), clean_word(token.group())
+        box = glyphs.box(start, token.end() - start) if text else None
         if box is not None:
-            words.append(RawWord(cleaned, box, *style, glued, ends_hyphenated(token)))
-    return PageWords(words, visible, unusable)
+            turned = len(text) > 1 and box.height > box.width and glyphs.is_turned(start)
+            yield RawWord(text, box, size, bold, start == end, ends_hyphenated(token.group()), turned)
+        end = token.end()
 
 
 def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
@@ -103,8 +121,8 @@ def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
     return "".join(chr(code) if code <= 0x10FFFF else "\ufffd" for code in (unicode_of(handle, i) for i in range(count)))
 
 
-class _Boxes:
-    """Asks PDFium where characters stand."""
+class _Glyphs:
+    """Asks PDFium where characters stand, and how they look."""
 
     def __init__(self, textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> None:
         self._handle = textpage.raw
@@ -114,7 +132,7 @@ class _Boxes:
         self._font_name = ctypes.create_string_buffer(128)
         self._font_flags = ctypes.c_int()
 
-    def word(self, start: int, length: int) -> Rect | None:
+    def box(self, start: int, length: int) -> Rect | None:
         """The smallest box around the ink of a run of characters; None where none of it is visible."""
         handle = self._handle
         left, top, right, bottom = self._corners
@@ -139,5 +157,10 @@ class _Boxes:
             self._handle, index, self._font_name, len(self._font_name), self._font_flags
         )
         name = self._font_name.value.lower() if 0 < written <= len(self._font_name) else b""
-        bold = any(sign in name for sign in (b"bold", b"black", b"heavy", b"semibold", b"cmbx"))
+        bold = any(sign in name for sign in _BOLD_NAMES)
         return size, bold
+
+    def is_turned(self, index: int) -> bool:
+        """Whether the text at a character runs up or down the shown page."""
+        angle = raw.FPDFText_GetCharAngle(self._handle, index) - math.radians(self._geometry.rotation)
+        return abs(math.sin(angle)) > 0.5
