@@ -1,0 +1,44 @@
+"""The LLM server's HTTP application."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from readahead_serving.api.catalogue import catalogue_router
+from readahead_serving.api.chat import chat_router
+from readahead_serving.api.completions import completions_router
+from readahead_serving.api.context import ServerContext
+from readahead_serving.api.embeddings import embeddings_router
+from readahead_serving.api.errors import ErrorHandlers
+from readahead_serving.api.health import health_router
+from readahead_serving.api.middleware import BearerKeyMiddleware, RequestIdMiddleware
+from readahead_serving.api.models import Models
+from readahead_serving.metrics import ServingMetrics
+from readahead_serving.settings import ServingSettings
+
+
+def create_app(settings: ServingSettings, models: Models) -> FastAPI:
+    """The application, ready to be served.
+
+    Args:
+        settings: Limits, heartbeat and key.
+        models: What is served. It may be filled later: until then requests are answered 503, and readiness says why.
+    """
+    metrics = ServingMetrics(lambda: models.language.engine.stats() if models.language is not None else None)
+    context = ServerContext(settings, models, metrics)
+    middleware = [Middleware(RequestIdMiddleware)]
+    if settings.api_key:
+        middleware.append(Middleware(BearerKeyMiddleware, key=settings.api_key))
+    app = FastAPI(
+        title="Readahead LLM server",
+        docs_url=None,  # the page would load its scripts from elsewhere; /openapi.json stays
+        redoc_url=None,
+        strict_content_type=False,
+        max_body_size=settings.max_body_bytes,
+        middleware=middleware,
+    )
+    for make_router in (chat_router, completions_router, embeddings_router, catalogue_router, health_router):
+        app.include_router(make_router(context))
+    ErrorHandlers(metrics).install(app)
+    return app

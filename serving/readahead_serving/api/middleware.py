@@ -1,0 +1,58 @@
+"""What every request passes: a request id, its time of arrival, and the key."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import time
+import uuid
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from readahead_serving.api.errors import Failure
+
+_OPEN_PATHS = ("/health/live", "/health/ready")
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class RequestIdMiddleware:
+    """Puts `x-request-id` on every response: the caller's own, where it sent a sane one, so that logs can be joined."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _SANE_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+        scope.setdefault("state", {}).update(request_id=request_id, arrived=time.monotonic())
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+class BearerKeyMiddleware:
+    """Refuses requests without the server's key. Health checks are open, since probes carry no keys."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app = app
+        self._expected = f"bearer {key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or self._allows(scope):
+            await self._app(scope, receive, send)
+            return
+        message = "Send the server's key as 'Authorization: Bearer KEY'."
+        failure = Failure(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+        await failure.response()(scope, receive, send)
+
+    def _allows(self, scope: Scope) -> bool:
+        scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        return hmac.compare_digest(f"{scheme.lower()} {key.strip()}".encode(), self._expected)

@@ -1,0 +1,181 @@
+"""Runs the LLM server: models from the store, the engine and the embedding process beside, HTTP in front."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import signal
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from readahead_serving.api.app import create_app
+from readahead_serving.api.models import LanguageModel, Models
+from readahead_serving.backends.native import NativeEngine
+from readahead_serving.embeddings import EmbeddingModel
+from readahead_serving.errors import CannotListen, ServingError
+from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.progress import DownloadProgress
+from readahead_serving.model.store import ModelStore
+from readahead_serving.settings import ServingSettings
+
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Where the models of a server lie on disk."""
+
+    language: Path
+    embedding: Path | None
+
+
+def serve(settings: ServingSettings) -> None:
+    """Runs the LLM server until SIGTERM or SIGINT, then drains it.
+
+    Raises:
+        SystemExit: With code 1, after one line on standard error, when the server can't run.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    try:
+        with contextlib.closing(_listen(settings.host, settings.port)) as listener:
+            asyncio.run(_serve(settings, ensure_models(settings, console), listener))
+    except ServingError as error:
+        console.print(f"error: {error}")
+        raise SystemExit(1) from None
+
+
+def ensure_models(settings: ServingSettings, console: Console) -> ModelFiles:
+    """Finds the server's models on disk; missing ones are fetched, with a progress bar where it would be seen.
+
+    Raises:
+        ModelLoadError: One can't be had.
+    """
+    store = ModelStore(settings.models_dir)
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        bars = {name: progress.add_task(name, total=None, visible=False) for name in _wanted(settings)}
+
+        def show(report: DownloadProgress) -> None:
+            description = f"{report.model}: {report.stage}"
+            bar = bars[report.model]
+            progress.update(
+                bar, visible=True, description=description, completed=report.done_bytes, total=report.total_bytes
+            )
+
+        paths = {name: store.ensure(name, show) for name in bars}
+    return ModelFiles(paths[settings.model], paths.get(settings.embedding_model))
+
+
+def served_name(model: str) -> str:
+    """The name that requests use: a path's last part, without the file's ending; any other name as it is."""
+    path = Path(model).expanduser()
+    return path.name.removesuffix(".gguf") if path.exists() else model
+
+
+def _wanted(settings: ServingSettings) -> list[str]:
+    return [name for name in (settings.model, settings.embedding_model) if name]
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Takes the port at once, so that a port in use is told before anything is loaded."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(
+            f"Can't listen on {host}:{port}: {error.strerror}. Choose another address with --host or --port."
+        ) from error
+    return listener
+
+
+async def _serve(settings: ServingSettings, files: ModelFiles, listener: socket.socket) -> None:
+    models = Models(expected=tuple(served_name(name) for name in _wanted(settings)))
+    server = _Server(_http_config(settings, models))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    loading = asyncio.create_task(_load(settings, files, models))
+    try:
+        await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            loading.result()
+            address = f"http://{settings.host}:{settings.port}/v1"
+            Console(soft_wrap=True, highlight=False).print(f"LLM server ready: {address} ({', '.join(models.names())})")
+            await serving
+    finally:
+        server.should_exit = True
+        loading.cancel()
+        await asyncio.gather(serving, loading, return_exceptions=True)
+        await _close(models)
+
+
+def _http_config(settings: ServingSettings, models: Models) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(settings, models),
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=math.ceil(settings.drain_s),
+    )
+
+
+async def _load(settings: ServingSettings, files: ModelFiles, models: Models) -> None:
+    """Loads both models side by side.
+
+    Raises:
+        ServingError: One can't be loaded; the other is closed by the caller.
+    """
+    results = await asyncio.gather(
+        _load_language(settings, files.language, models),
+        _load_embedding(settings, files.embedding, models),
+        return_exceptions=True,
+    )
+    for result in results:
+        if result is not None:
+            raise result
+
+
+async def _load_language(settings: ServingSettings, path: Path, models: Models) -> None:
+    tokenizer = await asyncio.to_thread(load_tokenizer, path)
+    engine = await NativeEngine.start(settings, path, tokenizer)
+    models.language = LanguageModel(served_name(settings.model), engine, tokenizer, engine.max_model_len)
+
+
+async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:
+    if path is not None:
+        models.embedding = await EmbeddingModel.start(
+            served_name(settings.embedding_model), path, threads=settings.embedding_threads, dtype=settings.dtype
+        )
+
+
+async def _close(models: Models) -> None:
+    if models.embedding is not None:
+        await models.embedding.close()
+    if models.language is not None:
+        await models.language.engine.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends with code 0 on a signal, once drained; uvicorn itself would raise the signal again and die of it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        loop = asyncio.get_running_loop()
+        for which in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(which, self.handle_exit, which, None)
+        try:
+            yield
+        finally:
+            for which in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(which)
