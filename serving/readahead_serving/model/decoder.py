@@ -21,7 +21,7 @@ from readahead_serving.model.rope import RotaryEmbedding, rotate
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWeights:
-    """One layer: norms (hidden) in float32, `qkv` hidden → (query + key + value), `gate_up` hidden → 2 × intermediate."""
+    """One layer: norms (hidden) in float32, `qkv` hidden → query + key + value, `gate_up` hidden → 2 × intermediate."""
 
     attention_norm: Tensor
     qkv: Linear
