@@ -3,7 +3,8 @@
 PlatformError
 ├── ApiError              answered in OpenAI's envelope with `status`
 ├── SettingsError         a settings file or variable with an unknown key or a bad value
-└── StartError            a part of the service could not be started; the message names the mend
+├── StartError            a part of the service could not be started; the message names the mend
+└── CommandFailed         a command could not do what was asked; shown as one line, or as JSON with --json
 """
 
 from __future__ import annotations
@@ -50,3 +51,17 @@ class SettingsError(PlatformError):
 
 class StartError(PlatformError):
     """A part of the service could not be started."""
+
+
+class CommandFailed(PlatformError):
+    """A command could not do what was asked.
+
+    Args:
+        message: One line for a person.
+        code: A stable snake_case word for a program.
+    """
+
+    def __init__(self, message: str, code: str = "failed") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
+from readahead_agents.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_platform.errors import ApiError
 
 Route = Literal["rag", "agent"]
 RequestedRoute = Literal["auto", "rag", "agent", "cag"]
-
-_SEVERAL_STEPS = re.compile(
-    r"\b(compar\w*|contrast\w*|summar\w*|overview|analy[sz]\w*|evaluat\w*|pros and cons|difference\w* between)\b"
-    r"|비교|요약|분석|차이",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +38,10 @@ def choose_route(requested: RequestedRoute, question: str) -> RouteChosen:
 
 
 def _by_kind(question: str) -> RouteChosen:
-    found = _SEVERAL_STEPS.search(question)
-    if found:
-        why = f"{found[0].lower()!r} asks for several steps: search, then work on what was found."
-        return RouteChosen("agent", why)
-    return RouteChosen("rag", "One search can answer a question that names what it looks for.")
+    if compared_sides(question) is not None:
+        return RouteChosen("agent", "The question compares two things, and each needs a search of its own.")
+    if asks_for_analysis(question):
+        return RouteChosen("agent", "The question asks for an analysis of what a search finds.")
+    if asks_for_summary(question):
+        return RouteChosen("agent", "The question asks for a summary of what a search finds.")
+    return RouteChosen("rag", "One search can find what the question asks for.")

@@ -1,0 +1,56 @@
+"""Uploads files, adds them to a knowledge base, and watches until each is finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from readahead_platform.client import GatewayClient
+from readahead_platform.commands.progress import ProgressView, progress_view
+
+_POLL_S = 0.25
+
+
+def add_documents(
+    client: GatewayClient, store: str, files: Sequence[Path], password: str | None, *, as_json: bool
+) -> list[dict[str, Any]]:
+    """The documents in the order of `files`, each as `document_summary` has it."""
+    base = f"/v1/vector_stores/{store}/files"
+    with progress_view(as_json=as_json) as view:
+        file_ids = []
+        for path in files:
+            view.update(path.name, "uploading", 0, 0)
+            uploaded = client.upload(path)
+            client.post(base, {"file_id": uploaded["id"], "password": password})
+            file_ids.append(uploaded["id"])
+        return [_watch(client, f"{base}/{file_id}", view) for file_id in file_ids]
+
+
+def _watch(client: GatewayClient, path: str, view: ProgressView) -> dict[str, Any]:
+    while True:
+        document = client.get(path)
+        view.update(document["document"], document["state"], *_position(document))
+        if document["status"] != "in_progress":
+            return document_summary(document)
+        time.sleep(_POLL_S)
+
+
+def _position(document: dict[str, Any]) -> tuple[int, int]:
+    """Pages while reading, chunks afterwards."""
+    if document["chunks"]:
+        return document["chunks_done"], document["chunks"]
+    return document["pages_done"], document["pages"]
+
+
+def document_summary(document: dict[str, Any]) -> dict[str, Any]:
+    """The shape that scripts read."""
+    summary: dict[str, Any] = {
+        name: document[name]
+        for name in ("document", "document_id", "file_id", "state", "pages", "pages_unread", "chunks")
+        if name in document
+    }
+    if document["error"] is not None:
+        summary["error"] = document["error"]
+    return summary

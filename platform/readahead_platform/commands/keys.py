@@ -1,0 +1,57 @@
+"""`readahead keys …`: API keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from readahead_platform.commands.output import AsJson, print_json, print_table
+
+app = typer.Typer(help="API keys.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    tenant: Annotated[str | None, typer.Option(help="Whose documents it opens; your own by default.")] = None,
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. It is shown once."""
+    from readahead_platform.client import GatewayClient
+
+    body = {"label": label, **({"tenant": tenant} if tenant else {})}
+    with GatewayClient.open() as client:
+        key = client.post("/v1/keys", body)
+    if as_json:
+        print_json({"key": key})
+    else:
+        typer.echo(key["key"])
+        typer.secho(f"{key['id']}, tenant {key['tenant']}. It cannot be shown again.", err=True)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List keys; an admin key sees those of all tenants."""
+    from readahead_platform.client import GatewayClient
+
+    with GatewayClient.open() as client:
+        keys = client.get("/v1/keys")["data"]
+    if as_json:
+        print_json({"keys": keys})
+        return
+    rows = [(k["id"], k["tenant"], k["hint"], k["label"], "revoked" if k["revoked"] else "") for k in keys]
+    print_table(("ID", "TENANT", "KEY", "LABEL", ""), rows)
+
+
+@app.command()
+def revoke(key_id: Annotated[str, typer.Argument(help="The key's id.")], as_json: AsJson = False) -> None:
+    """End a key at once."""
+    from readahead_platform.client import GatewayClient
+
+    with GatewayClient.open() as client:
+        key = client.delete(f"/v1/keys/{key_id}")
+    if as_json:
+        print_json({"key": key})
+    else:
+        typer.echo(f"Revoked {key['id']}.")

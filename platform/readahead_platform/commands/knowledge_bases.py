@@ -1,0 +1,160 @@
+"""`readahead kb …`: knowledge bases and their documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from readahead_platform.commands.output import AsJson, print_json, print_table
+from readahead_platform.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from readahead_platform.client import GatewayClient
+
+app = typer.Typer(help="Knowledge bases and their documents.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="Knowledge base.")]
+
+
+@app.command()
+def create(name: Name, as_json: AsJson = False) -> None:
+    """Make an empty knowledge base."""
+    with _client() as client:
+        store = client.post("/v1/vector_stores", {"name": name})
+    if as_json:
+        print_json({"knowledge_base": _summary(store)})
+    else:
+        typer.echo(f"Made {store['name']}. Add documents with `readahead kb add {store['name']} FILE…`.")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List knowledge bases."""
+    with _client() as client:
+        stores = client.get("/v1/vector_stores", limit=1000, order="asc")["data"]
+    if as_json:
+        print_json({"knowledge_bases": [_summary(store) for store in stores]})
+        return
+    rows = [(s["name"], s["file_counts"]["total"], s["file_counts"]["completed"], s["id"]) for s in stores]
+    print_table(("NAME", "DOCUMENTS", "SEARCHABLE", "ID"), rows)
+
+
+@app.command()
+def delete(name: Name, as_json: AsJson = False) -> None:
+    """Delete a knowledge base with its documents; uploaded files stay."""
+    with _client() as client:
+        gone = client.delete(f"/v1/vector_stores/{id_of(client, name)}")
+    if as_json:
+        print_json({"deleted": gone["id"]})
+    else:
+        typer.echo(f"Deleted {name}.")
+
+
+@app.command()
+def add(
+    name: Name,
+    files: Annotated[list[Path], typer.Argument(help="PDF files.", exists=True, dir_okay=False)],
+    password: Annotated[str | None, typer.Option(help="Opens password-protected files.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add documents and wait until they are searchable."""
+    from readahead_platform.commands.add_documents import add_documents
+
+    with _client() as client:
+        documents = add_documents(client, id_of(client, name), files, password, as_json=as_json)
+    failed = [document for document in documents if document["state"] != "searchable"]
+    if as_json:
+        print_json({"documents": documents})
+    else:
+        _show_added(documents, name)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def search(
+    name: Name,
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    top_k: Annotated[int, typer.Option(min=1, max=50, help="Passages to show.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Find passages without asking a model."""
+    with _client() as client:
+        body = {"query": query, "max_num_results": top_k}
+        found = client.post(f"/v1/vector_stores/{id_of(client, name)}/search", body)["data"]
+    results = [_result(item) for item in found]
+    if as_json:
+        print_json({"results": results})
+        return
+    for number, result in enumerate(results, start=1):
+        typer.echo(f"[{number}] {result['document']}, page {result['page']} (score {result['score']:.3f})")
+        typer.echo(f"    {' '.join(result['text'].split())}\n")
+
+
+@app.command()
+def status(name: Name, as_json: AsJson = False) -> None:
+    """Show how far each document has come."""
+    from readahead_platform.commands.add_documents import document_summary
+
+    with _client() as client:
+        listed = client.get(f"/v1/vector_stores/{id_of(client, name)}/files", limit=10_000, order="asc")
+    documents = [document_summary(item) for item in listed["data"]]
+    if as_json:
+        print_json({"documents": documents})
+        return
+    rows = [(d["document"], d["state"], d["pages"], d["chunks"], d.get("error", {}).get("code", "")) for d in documents]
+    print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
+
+
+def _client() -> Any:
+    from readahead_platform.client import GatewayClient
+
+    return GatewayClient.open()
+
+
+def id_of(client: GatewayClient, name: str) -> str:
+    """A name may hold any character, so it is found in the list instead of being put in a path."""
+    stores = client.get("/v1/vector_stores", limit=10_000)["data"]
+    found = next((store["id"] for store in stores if name in {store["name"], store["id"]}), None)
+    if found is None:
+        raise CommandFailed(
+            f"No knowledge base {name!r} was found; make it with `readahead kb create {name}`.", "not_found"
+        )
+    return str(found)
+
+
+def _summary(store: dict[str, Any]) -> dict[str, Any]:
+    counts = store["file_counts"]
+    return {
+        "id": store["id"],
+        "name": store["name"],
+        "documents": counts["total"],
+        "searchable": counts["completed"],
+        "bytes": store["usage_bytes"],
+    }
+
+
+def _result(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "document": item["filename"],
+        "document_id": item["document_id"],
+        "page": item["page"],
+        "text": item["content"][0]["text"],
+        "score": item["score"],
+        "similarity": item["similarity"],
+        "ranks": item["ranks"],
+    }
+
+
+def _show_added(documents: list[dict[str, Any]], name: str) -> None:
+    for document in documents:
+        if document["state"] == "searchable":
+            unread = document["pages_unread"]
+            note = f"; pages without text: {', '.join(map(str, unread))}" if unread else ""
+            typer.echo(f"{document['document']}: searchable, {document['pages']} pages{note}")
+        else:
+            error = document.get("error", {"code": document["state"], "message": "It was cancelled."})
+            typer.echo(f"readahead: {document['document']}: {error['message']} ({error['code']})", err=True)
+    if any(document["state"] == "searchable" for document in documents):
+        typer.echo(f'Ask with `readahead ask {name} "…"`.')

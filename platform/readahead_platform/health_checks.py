@@ -1,0 +1,84 @@
+"""What the service needs of the machine it runs on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from readahead_platform.settings import Settings
+from readahead_serving.errors import ModelLoadError
+from readahead_serving.model.store import ModelStore
+
+_MIN_FREE_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding; `detail` names the mend where `ok` is false."""
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+
+
+def run_checks(settings: Settings) -> Sequence[Check]:
+    """All checks, none of which changes anything."""
+    return [
+        _python(),
+        _home(settings.home),
+        _disk(settings.home),
+        *(_model(settings, name) for name in (settings.serving.model, settings.serving.embedding_model) if name),
+        _port(settings.host, settings.port),
+        _program("tesseract", "reads scanned pages"),
+        _program("chromium", "runs the browser tests"),
+    ]
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("python", sys.version_info >= (3, 11), True, f"{version}; 3.11 or newer is needed")
+
+
+def _home(home: Path) -> Check:
+    place = _existing(home)
+    ok = os.access(place, os.W_OK | os.X_OK)
+    return Check("home", ok, True, f"{home}" if ok else f"{place} cannot be written; set READAHEAD_HOME")
+
+
+def _disk(home: Path) -> Check:
+    free = shutil.disk_usage(_existing(home)).free
+    return Check("disk", free >= _MIN_FREE_BYTES, True, f"{free / 1e9:.1f} GB free at {home}; 2 GB are needed")
+
+
+def _model(settings: Settings, name: str) -> Check:
+    try:
+        path = ModelStore(settings.serving.models_dir).resolve(name)
+    except ModelLoadError as error:
+        return Check(f"model {name}", False, False, str(error))
+    return Check(f"model {name}", True, False, str(path))
+
+
+def _port(host: str, port: int) -> Check:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return Check("port", False, False, f"{port} is in use: by Readahead, or choose another with --port")
+    return Check("port", True, False, f"{port} is free")
+
+
+def _program(name: str, use: str) -> Check:
+    path = shutil.which(name)
+    return Check(name, path is not None, False, path or f"not found; it is optional ({use})")
+
+
+def _existing(path: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
+    return next(place for place in (path, *path.parents) if place.exists())

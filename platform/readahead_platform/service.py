@@ -1,0 +1,126 @@
+"""The whole service on one machine: LLM server, library and gateway, started in order and stopped in the opposite."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from readahead_platform.credentials import read_credentials, write_credentials
+from readahead_platform.errors import SettingsError, StartError
+from readahead_platform.gateway.app import create_app
+from readahead_platform.gateway.context import GatewayContext, open_context
+from readahead_platform.gateway.tenants import DEFAULT_TENANT, TenantStore
+from readahead_platform.settings import LoadedSettings, Settings
+from readahead_platform.supervisor import LlmSupervisor, supervised
+
+_GRACEFUL_SHUTDOWN_S = 3
+"""For requests in flight when the service stops; streams are cut after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service that answers."""
+
+    context: GatewayContext
+    supervisor: LlmSupervisor
+    api_key: str
+    stopped: asyncio.Task[None]
+    """Ends when the gateway does."""
+
+
+@contextlib.asynccontextmanager
+async def running_service(
+    loaded: LoadedSettings, gateway_socket: socket.socket, embedding_model: Path
+) -> AsyncIterator[Service]:
+    """Everything is up when the block begins, and gone when it ends.
+
+    Raises:
+        StartError: A part does not start; names it.
+    """
+    settings = _with_llm_port(loaded)
+    log_path = settings.home / "logs" / "llm.log"
+    async with (
+        supervised(settings.serving, log_path, settings.gateway.llm_start_timeout_s) as supervisor,
+        open_context(settings, supervisor, embedding_model) as context,
+    ):
+        api_key = await ensure_credentials(context.tenants, settings.home)
+        async with _gateway(context, gateway_socket) as stopped:
+            yield Service(context, supervisor, api_key, stopped)
+
+
+def bind_gateway(host: str, port: int) -> socket.socket:
+    """Takes the port before anything slow begins.
+
+    Raises:
+        StartError: It is not to be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    gateway_socket = socket.socket(family)
+    gateway_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        gateway_socket.bind((host, port))
+    except OSError as error:
+        gateway_socket.close()
+        reason = error.strerror or str(error)
+        raise StartError(
+            f"Cannot listen on {host}:{port} ({reason}); stop what listens there, or choose another --port."
+        ) from error
+    return gateway_socket
+
+
+async def ensure_credentials(tenants: TenantStore, home: Path) -> str:
+    """The default tenant's key, made at the first start and when the stored one no longer works."""
+    with contextlib.suppress(SettingsError):  # a damaged file is replaced
+        stored = read_credentials(home)
+        if stored is not None and await tenants.authenticate(stored) is not None:
+            return stored
+    key, _record = await tenants.create_key(DEFAULT_TENANT, "first key", admin=True)
+    write_credentials(home, key)
+    return key
+
+
+def _with_llm_port(loaded: LoadedSettings) -> Settings:
+    """A declared port is kept; otherwise any free one does, so that two services do not meet."""
+    settings = loaded.settings
+    if not loaded.is_default("serving.port"):
+        return settings
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return settings.model_copy(update={"serving": settings.serving.model_copy(update={"port": port})})
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the command, which has more to stop than a server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _gateway(context: GatewayContext, gateway_socket: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    config = uvicorn.Config(
+        create_app(context),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_S,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[gateway_socket]))
+    try:
+        while not server.started:
+            if serving.done():
+                raise StartError("The gateway did not start; see the messages above.")
+            await asyncio.sleep(0.01)
+        yield serving
+    finally:
+        server.should_exit = True
+        await serving
