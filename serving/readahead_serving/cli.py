@@ -8,11 +8,13 @@ import logging
 import math
 import signal
 import socket
+import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -24,7 +26,7 @@ from readahead_serving.errors import CannotListen, ServingError
 from readahead_serving.model.loader import load_tokenizer
 from readahead_serving.model.progress import DownloadProgress
 from readahead_serving.model.store import ModelStore
-from readahead_serving.settings import ServingSettings
+from readahead_serving.settings import ServingSettings, served_name
 
 _BACKLOG = 2048
 
@@ -41,16 +43,25 @@ def serve(settings: ServingSettings) -> None:
     """Runs the LLM server until SIGTERM or SIGINT, then drains it.
 
     Raises:
-        SystemExit: With code 1, after one line on standard error, when the server can't run.
+        ServingError: The server can't run: the port is taken, or a model can't be had or loaded.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    with contextlib.closing(_listen(settings.host, settings.port)) as listener:
+        files = ensure_models(settings, _errors())
+        asyncio.run(_serve(settings, files, listener))
+
+
+def main(settings_json: str) -> None:
+    """Runs the LLM server with settings given as JSON; what stops it is one line on standard error and exit code 1."""
     try:
-        with contextlib.closing(_listen(settings.host, settings.port)) as listener:
-            asyncio.run(_serve(settings, ensure_models(settings, console), listener))
+        serve(ServingSettings.model_validate_json(settings_json))
+    except ValidationError as error:
+        first = error.errors()[0]
+        _errors().print(f"error: setting {'.'.join(map(str, first['loc']))}: {first['msg']}")
+        sys.exit(1)
     except ServingError as error:
-        console.print(f"error: {error}")
-        raise SystemExit(1) from None
+        _errors().print(f"error: {error}")
+        sys.exit(1)
 
 
 def ensure_models(settings: ServingSettings, console: Console) -> ModelFiles:
@@ -75,10 +86,8 @@ def ensure_models(settings: ServingSettings, console: Console) -> ModelFiles:
     return ModelFiles(paths[settings.model], paths.get(settings.embedding_model))
 
 
-def served_name(model: str) -> str:
-    """The name that requests use: a path's last part, without the file's ending; any other name as it is."""
-    path = Path(model).expanduser()
-    return path.name.removesuffix(".gguf") if path.exists() else model
+def _errors() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 
 def _wanted(settings: ServingSettings) -> list[str]:

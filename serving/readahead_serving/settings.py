@@ -47,3 +47,9 @@ class ServingSettings(BaseModel):
     """Seconds of silence on a stream after which a comment is sent, so that proxies keep it open."""
     drain_s: float = Field(default=30.0, ge=0)
     """Seconds that requests in flight may take to finish after SIGTERM."""
+
+
+def served_name(model: str) -> str:
+    """The name that requests use: a path's last part, without the file's ending; any other name as it is."""
+    path = Path(model).expanduser()
+    return path.name.removesuffix(".gguf") if path.exists() else model
