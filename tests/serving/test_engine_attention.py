@@ -1,0 +1,124 @@
+"""Attention over the paged cache against plain attention."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from readahead_serving.engine.attention import BatchAttention, merge_pair, merge_scattered
+from readahead_serving.engine.kv.pool import BlockPool
+from readahead_serving.engine.kv.storage import KVStorage
+from readahead_serving.engine.request import GenerationRequest, SamplingParams
+from readahead_serving.engine.scheduler.plan import Chunk
+from readahead_serving.engine.sequence import Sequence
+
+HEAD_DIM = 16
+BLOCK = 8
+
+
+def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """(L, heads, D) queries at the end of (S, KV heads, D) keys."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, 1).transpose(0, 1).double() for x in (k, v))
+    scores = q.transpose(0, 1).double() @ k.transpose(1, 2) / HEAD_DIM**0.5
+    ahead = torch.ones(scores.shape[1:], dtype=torch.bool).triu(k.shape[1] - q.shape[0] + 1)
+    return (scores.masked_fill(ahead, float("-inf")).softmax(-1) @ v).transpose(0, 1)
+
+
+class Cache:
+    """A storage whose content is known, and the plain attention over it."""
+
+    def __init__(self, kv_heads: int, group: int, dtype: torch.dtype, blocks: int) -> None:
+        self.dtype, self.heads, self.kv_heads = dtype, kv_heads * group, kv_heads
+        self.pool = BlockPool(blocks, BLOCK)
+        self.storage = KVStorage(
+            num_layers=2, num_kv_heads=kv_heads, head_dim=HEAD_DIM, dtype=dtype, num_blocks=blocks, block_tokens=BLOCK
+        )
+        self.known: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def sequence(self, name: str, tokens: int) -> Sequence:
+        sequence = Sequence(
+            GenerationRequest(request_id=name, prompt_tokens=[0] * tokens, sampling=SamplingParams(max_tokens=1))
+        )
+        assert self.pool.extend(sequence.blocks, tokens)
+        shape = (0, self.kv_heads, HEAD_DIM)
+        self.known[name] = (torch.empty(shape, dtype=self.dtype), torch.empty(shape, dtype=self.dtype))
+        return sequence
+
+    def step(self, chunks: list[Chunk], layer: int = 1) -> None:
+        """Attends with random q, k, v and compares each chunk with plain attention over all its sequence's tokens."""
+        chunks = sorted(chunks, key=lambda chunk: chunk.count > 1)
+        tokens = sum(chunk.count for chunk in chunks)
+        q = torch.randn(tokens, self.heads, HEAD_DIM, dtype=self.dtype)
+        k, v = (torch.randn(tokens, self.kv_heads, HEAD_DIM, dtype=self.dtype) for _ in range(2))
+        out = BatchAttention(self.storage, chunks)(layer, q, k, v)
+        assert out.shape == q.shape
+        assert out.dtype == self.dtype
+        start = 0
+        for chunk in chunks:
+            rows = slice(start, start + chunk.count)
+            start += chunk.count
+            keys, values = self.known[chunk.sequence.request_id]
+            keys, values = torch.cat([keys, k[rows]]), torch.cat([values, v[rows]])
+            self.known[chunk.sequence.request_id] = keys, values
+            expected = naive(q[rows], keys, values)
+            error = float((out[rows].double() - expected).abs().max())
+            assert error < (2e-2 if self.dtype == torch.bfloat16 else 1e-5), (chunk.start, chunk.count, error)
+            chunk.sequence.num_computed = chunk.end
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans())
+def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
+    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool
+) -> None:
+    torch.manual_seed(0)
+    cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=64)
+    sequences = [cache.sequence(str(n), data.draw(st.integers(1, 60))) for n in range(data.draw(st.integers(1, 5)))]
+    while unfinished := [sequence for sequence in sequences if sequence.num_pending]:
+        counts = [data.draw(st.integers(0, min(20, sequence.num_pending))) for sequence in unfinished]
+        chunks = [Chunk.next(s, count) for s, count in zip(unfinished, counts, strict=True) if count]
+        if chunks:
+            cache.step(chunks)
+        else:
+            cache.step([Chunk.next(unfinished[0], 1)])
+
+
+def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:
+    torch.manual_seed(0)
+    cache = Cache(3, 3, torch.float32, blocks=64)
+    first = cache.sequence("first", 3 * BLOCK)
+    between = cache.sequence("between", 40 * BLOCK)  # keeps the two apart, so that their blocks are copied together
+    last = cache.sequence("last", 3 * BLOCK)
+    for sequence in (first, between, last):
+        cache.step([Chunk.next(sequence, sequence.num_tokens - 2)])
+    cache.step([Chunk.next(first, 1), Chunk.next(last, 1)])
+    cache.step([Chunk.next(last, 1), Chunk.next(between, 2)])
+
+
+def test_a_block_that_changed_hands_shows_nothing_of_its_last_owner() -> None:
+    torch.manual_seed(0)
+    cache = Cache(1, 3, torch.float32, blocks=4)
+    old = cache.sequence("old", 4 * BLOCK)
+    cache.step([Chunk.next(old, 4 * BLOCK)])
+    cache.pool.release(old.blocks)
+    new = cache.sequence("new", BLOCK + 2)
+    cache.step([Chunk.next(new, BLOCK)])
+    cache.step([Chunk.next(new, 1)])
+    cache.step([Chunk.next(new, 1)])
+
+
+def test_merging_parts_of_the_keys_equals_attending_to_all_of_them() -> None:
+    torch.manual_seed(0)
+    scores, values = torch.randn(5, 30) * 30, torch.randn(30, 4)
+
+    def state(part: slice) -> tuple[Tensor, Tensor]:
+        return scores[:, part].softmax(-1) @ values[part], scores[:, part].logsumexp(-1)
+
+    expected = state(slice(0, 30))[0]
+    torch.testing.assert_close(merge_pair(state(slice(0, 7)), state(slice(7, 30))), expected)
+    outs, lses = zip(*(state(slice(at, at + 10)) for at in (0, 10, 20)), strict=True)
+    owner = torch.arange(5).repeat(3)
+    torch.testing.assert_close(merge_scattered(torch.cat(outs), torch.cat(lses), owner, 5), expected)
