@@ -38,9 +38,7 @@ class _Unit:
     """Of a heading."""
 
 
-def chunk_pages(
-    pages: Sequence[Page], counter: TokenCounter, *, max_tokens: int, overlap_tokens: int
-) -> list[Chunk]:
+def chunk_pages(pages: Sequence[Page], counter: TokenCounter, *, max_tokens: int, overlap_tokens: int) -> list[Chunk]:
     """Chunks of a whole document, in reading order; pages judged garbage take no part.
 
     Args:

@@ -49,9 +49,11 @@ def _is_inside(text: str, stop: re.Match[str]) -> bool:
     after = text[stop.end() : stop.end() + 1]
     if word.lower() in _ABBREVIATIONS or after.islower():
         return True
+    begins_line = _begins_line(text, stop.start() - len(word))
     if word.isdigit():
-        return after.isdigit() or _begins_line(text, stop.start() - len(word))
-    return bool(_LABEL.match(word)) and (word.isalpha() and word.isupper() or _begins_line(text, stop.start() - len(word)))
+        return begins_line or after.isdigit()
+    is_initial = word.isalpha() and word.isupper()
+    return bool(_LABEL.match(word)) and (is_initial or begins_line)
 
 
 def _begins_line(text: str, position: int) -> bool:

@@ -9,10 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from readahead_retrieval.pdf.clean import keeps_hyphen
-from readahead_retrieval.pdf.layout import Line, Segment
+from readahead_retrieval.pdf.layout import Line
+from readahead_retrieval.pdf.segments import Segment
+from readahead_retrieval.pdf.text import RawWord
 from readahead_retrieval.types import Box, Heading, Word
 
 CELL_SEPARATOR = " | "
@@ -87,17 +90,17 @@ def _columns(lines: Sequence[Line]) -> dict[int, _Column]:
         members.setdefault(line.column, []).append(line)
     columns = {}
     for column, group in members.items():
-        pitches = [_pitch(above, below) for above, below in zip(group, group[1:], strict=False)]
+        pitches = [_pitch(above, below) for above, below in pairwise(group)]
         columns[column] = _Column(
-            left=min(line.box.x0 for line in group),
-            right=max(line.box.x1 for line in group),
+            left=min(line.x0 for line in group),
+            right=max(line.x1 for line in group),
             pitch=median(pitches) if pitches else 0.0,
         )
     return columns
 
 
 def _pitch(above: Line, below: Line) -> float:
-    return (below.box.y0 + below.box.y1 - above.box.y0 - above.box.y1) / 2
+    return (below.y0 + below.y1 - above.y0 - above.y1) / 2
 
 
 def _continues(previous: Line, line: Line, columns: dict[int, _Column]) -> bool:
@@ -120,24 +123,30 @@ def _begins_paragraph(previous: Line, line: Line, column: _Column, ended: bool) 
         return True
     if abs(line.size - previous.size) > 0.25 * previous.size:
         return True
-    short = previous.box.x1 < column.right - 0.15 * (column.right - column.left)
-    indented = line.box.x0 - previous.box.x0 > 0.7 * line.size
+    short = previous.x1 < column.right - 0.15 * (column.right - column.left)
+    indented = line.x0 - previous.x0 > 0.7 * line.size
     return ended and (short or indented)
 
 
 def _joined_cells(line: Line) -> list[list[Segment]]:
     """The cells of a line; a bullet or a number stands in one cell with what it labels."""
-    cells: list[list[Segment]] = []
-    for segment in line.cells:
-        if cells and len(cells[-1]) == 1 and _LABEL.match(_text(cells[-1][0])):
-            cells[-1].append(segment)
-        else:
-            cells.append([segment])
+    cells = [[segment] for segment in line.cells]
+    if len(cells) == 2 and _is_label(*line.cells):
+        return [line.cells]
     return cells
 
 
-def _text(segment: Segment) -> str:
-    return " ".join(word.text for word in segment.words)
+def _is_label(first: Segment, second: Segment) -> bool:
+    return not second.words[0].text[0].isdigit() and bool(_LABEL.match(" ".join(word.text for word in first.words)))
+
+
+def _between(last: RawWord, first: RawWord) -> str:
+    """What parts two words of one paragraph or cell."""
+    if last.hyphenated:
+        return "-" if keeps_hyphen(last.text, first.text) and not last.text.endswith("-") else ""
+    if _WRITTEN_WITHOUT_SPACES.match(last.text[-1]) and _WRITTEN_WITHOUT_SPACES.match(first.text[0]):
+        return ""
+    return " "
 
 
 class _Writer:
@@ -150,14 +159,11 @@ class _Writer:
 
     def separate(self, previous: Line, line: Line, continues: bool) -> None:
         """Writes what stands between two lines."""
-        last, first = previous.cells[-1].words[-1], line.cells[0].words[0]
-        if not continues:
+        last = previous.cells[-1].words[-1]
+        if continues:
+            self._write(_between(last, line.cells[0].words[0]))
+        else:
             self._write("-\n" if last.hyphenated else "\n")
-            return
-        if last.hyphenated:
-            self._write("-" if keeps_hyphen(last.text, first.text) and not last.text.endswith("-") else "")
-        elif not (_WRITTEN_WITHOUT_SPACES.match(last.text[-1]) and _WRITTEN_WITHOUT_SPACES.match(first.text[0])):
-            self._write(" ")
 
     def write_line(self, line: Line, level: int | None, continues: bool) -> None:
         start = self._length
@@ -173,12 +179,15 @@ class _Writer:
         self._page.headings.append(Heading(start, self._length, level))
 
     def _write_segment(self, segment: Segment) -> None:
-        for index, word in enumerate(segment.words):
-            if index and not word.glued:
-                self._write(" ")
+        previous: RawWord | None = None
+        for word in segment.words:
+            if previous is not None and not word.glued:
+                same_line = word.box.y0 < previous.box.y1
+                self._write(" " if same_line and not previous.hyphenated else _between(previous, word))
             start = self._length
             self._write(word.text)
             self._page.words.append(Word(start, self._length, self._normalised(word.box)))
+            previous = word
 
     def _write(self, text: str) -> None:
         self._parts.append(text)
@@ -186,9 +195,7 @@ class _Writer:
 
     def _normalised(self, box: tuple[float, float, float, float]) -> Box:
         x0, y0, x1, y1 = box
-        return Box(
-            _unit(x0 / self._width), _unit(y0 / self._height), _unit(x1 / self._width), _unit(y1 / self._height)
-        )
+        return Box(_unit(x0 / self._width), _unit(y0 / self._height), _unit(x1 / self._width), _unit(y1 / self._height))
 
     def finish(self) -> Composed:
         self._page.text = "".join(self._parts)

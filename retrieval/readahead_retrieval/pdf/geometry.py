@@ -23,9 +23,7 @@ class Rect(NamedTuple):
         return self.y1 - self.y0
 
     def union(self, other: Rect) -> Rect:
-        return Rect(
-            min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1)
-        )
+        return Rect(min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1))
 
 
 @dataclass(frozen=True, slots=True)

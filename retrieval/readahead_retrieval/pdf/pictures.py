@@ -13,7 +13,7 @@ _MIN_PATHS = 8
 def picture_share(page: pdfium.PdfPage) -> float:
     """Share of the page that pictures cover, 0–1; above 0 too where outlines or glyphs without text are drawn."""
     width, height = page.get_size()
-    area = 0.0
+    area: float = 0.0
     paths = glyphs = 0
     for index, shape in enumerate(page.get_objects(max_depth=4)):
         if index >= MAX_OBJECTS:
@@ -26,5 +26,5 @@ def picture_share(page: pdfium.PdfPage) -> float:
         elif shape.type == raw.FPDF_PAGEOBJ_TEXT:
             glyphs += 1
     if area > 0 and width > 0 and height > 0:
-        return min(area / (width * height), 1.0)
+        return float(min(area / (width * height), 1.0))
     return 0.01 if paths >= _MIN_PATHS or glyphs else 0.0

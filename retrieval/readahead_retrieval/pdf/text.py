@@ -22,7 +22,7 @@ MAX_CHARACTERS = 400_000
 """On one page; a page with more is no page of a document that somebody reads."""
 
 # Scripts that write without spaces are cut into short runs, so that a quote can be marked inside a line.
-_CJK = "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
+_CJK = "\u2e80-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
 # PDFium writes no line break after the mark of a hyphenated line end: the mark itself is the break.
 _TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|{HYPHEN_MARK}|\n")
 
@@ -74,7 +74,7 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     text = _page_text(textpage, count)
     glyphs = _Glyphs(textpage, geometry)
     words: list[RawWord] = []
-    tokens = [match for match in _TOKENS.finditer(text)]
+    tokens = list(_TOKENS.finditer(text))
     for line in _lines(tokens):
         words += _line_words(line, glyphs)
     raw_words = [match.group() for match in tokens if match.group() != "\n"]
@@ -116,9 +116,8 @@ def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
     if len(text) == count:
         return text
     # PDFium leaves control characters out of the bulk call, which would shift the indexes after them.
-    unicode_of = raw.FPDFText_GetUnicode
-    handle = textpage.raw
-    return "".join(chr(code) if code <= 0x10FFFF else "\ufffd" for code in (unicode_of(handle, i) for i in range(count)))
+    codes = (raw.FPDFText_GetUnicode(textpage.raw, index) for index in range(count))
+    return "".join(chr(code) if code <= 0x10FFFF else "\ufffd" for code in codes)
 
 
 class _Glyphs:
@@ -153,9 +152,7 @@ class _Glyphs:
         if raw.FPDFText_GetLooseCharBox(self._handle, index, self._loose):
             loose = self._loose
             size = self._geometry.shown(loose.left, loose.bottom, loose.right, loose.top).height
-        written = raw.FPDFText_GetFontInfo(
-            self._handle, index, self._font_name, len(self._font_name), self._font_flags
-        )
+        written = raw.FPDFText_GetFontInfo(self._handle, index, self._font_name, len(self._font_name), self._font_flags)
         name = self._font_name.value.lower() if 0 < written <= len(self._font_name) else b""
         bold = any(sign in name for sign in _BOLD_NAMES)
         return size, bold
