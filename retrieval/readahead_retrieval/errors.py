@@ -9,6 +9,7 @@ RetrievalError
 ├── EmptyKnowledgeBase       a question to a knowledge base without a searchable document
 ├── QueryError               a query that cannot be searched (empty, too long)
 ├── EmbedderUnavailable      the embedding service does not answer: retry
+├── EmbedderRefused          the embedding service refuses (wrong key, unknown model, text too long)
 ├── QuestionsInvalid         a file of questions for evaluation that cannot be used
 └── IndexDamaged             an index whose manifest or checksums do not hold; it is rebuilt, never opened half
 """
@@ -27,6 +28,7 @@ DocumentErrorCode = Literal[
     "needs_ocr",
     "too_large",
     "timed_out",
+    "embedder_unavailable",
     "internal",
 ]
 
@@ -85,6 +87,10 @@ class QueryError(RetrievalError):
 
 class EmbedderUnavailable(RetrievalError):
     """The embedding service does not answer."""
+
+
+class EmbedderRefused(RetrievalError):
+    """The embedding service refuses what it is asked; asking again changes nothing."""
 
 
 class IndexDamaged(RetrievalError):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Self
 
+from readahead_retrieval.citation import Citer
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import NotFound
-from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.pipeline import read_limits
+from readahead_retrieval.ingest.service import Ingestion
+from readahead_retrieval.pdf.reader import render_page
+from readahead_retrieval.search import Searcher
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import documents, files, jobs, knowledge_bases
 from readahead_retrieval.store.blobs import Blobs
@@ -18,7 +22,7 @@ from readahead_retrieval.store.migrate import migrate
 from readahead_retrieval.store.names import clean_file_name, new_id
 from readahead_retrieval.store.session import Database, sqlite_url
 from readahead_retrieval.tokens import TokenCounter
-from readahead_retrieval.types import Document, KnowledgeBase, StoredFile
+from readahead_retrieval.types import Box, Citation, Document, DocumentState, Evidence, KnowledgeBase, StoredFile
 
 
 class Library:
@@ -32,19 +36,19 @@ class Library:
     def __init__(
         self,
         settings: RetrievalSettings,
-        home: Home,
         lock: HomeLock,
         database: Database,
+        blobs: Blobs,
         embedder: Embedder,
-        counter: TokenCounter,
+        ingestion: Ingestion,
     ) -> None:
         self._settings = settings
         self._lock = lock
         self._database = database
-        self._blobs = Blobs(home.files, settings.max_file_bytes)
-        self._embedder = embedder
-        self._counter = counter
-        self._changes = Changes()
+        self._blobs = blobs
+        self._ingestion = ingestion
+        self._searcher = Searcher(settings, database, embedder, ingestion)
+        self._citer = Citer(database, embedder)
 
     @classmethod
     async def open(cls, settings: RetrievalSettings, embedder: Embedder, counter: TokenCounter) -> Self:
@@ -55,12 +59,20 @@ class Library:
         """
         home = Home(settings.home.expanduser())
         lock = await asyncio.to_thread(HomeLock, home)
-        url = settings.database_url or sqlite_url(home.database)
-        await asyncio.to_thread(migrate, url)
-        return cls(settings, home, lock, Database(url), embedder, counter)
+        try:
+            url = settings.database_url or sqlite_url(home.database)
+            await asyncio.to_thread(migrate, url)
+            database, blobs = Database(url), Blobs(home.files, settings.max_file_bytes)
+            ingestion = Ingestion(settings, home, database, blobs, embedder, counter)
+            await ingestion.start()
+        except BaseException:
+            lock.release()
+            raise
+        return cls(settings, lock, database, blobs, embedder, ingestion)
 
     async def close(self) -> None:
         """Stops the workers; what they had not finished is resumed by the next open."""
+        await self._ingestion.close()
         await self._database.close()
         self._lock.release()
 
@@ -84,7 +96,9 @@ class Library:
         """With its documents; the files stay."""
         async with self._database.writing() as session:
             kb = await knowledge_bases.get(session, tenant, name_or_id)
+            held = await documents.list_all(session, kb.id)
             await knowledge_bases.remove(session, kb.id)
+        await self._ingestion.kb_removed(kb.id, [document.id for document in held])
 
     # Files
 
@@ -116,7 +130,10 @@ class Library:
         """With every document made from it: what is deleted answers no more."""
         async with self._database.writing() as session:
             await files.get(session, tenant, file_id)
+            made = await documents.of_file(session, file_id)
             await files.remove(session, file_id)
+        for row in made:
+            self._ingestion.removed(row.kb_id, row.id)
         await self._blobs.delete(tenant, file_id)
 
     # Documents
@@ -124,15 +141,22 @@ class Library:
     async def add_document(self, tenant: str, kb: str, file_id: str, password: str | None = None) -> Document:
         """Queues the file to be read; returns at once.
 
-        The same bytes in the same knowledge base are the same document, which is returned as it stands.
+        The same bytes in the same knowledge base are the same document, which is returned as it stands; one that
+        failed is tried again where that may help: the failure is retryable, or a password is given.
         """
         async with self._database.writing() as session:
             found = await knowledge_bases.get(session, tenant, kb)
             file = await files.get(session, tenant, file_id)
             row, is_new = await documents.add(session, found, file, password)
-            if is_new:
+            again = row.state == DocumentState.FAILED and (row.error_retryable or password is not None)
+            if again:
+                await documents.requeue(session, row.id, password=password or row.password)
+                await session.refresh(row)
+            if is_new or again:
                 await jobs.enqueue(session, row.id)
-            return documents.document_of(row)
+        if is_new or again:
+            await self._ingestion.added()
+        return documents.document_of(row)
 
     async def list_documents(self, tenant: str, kb: str) -> list[Document]:
         """Oldest first."""
@@ -157,14 +181,14 @@ class Library:
     async def remove_document(self, tenant: str, document_id: str) -> None:
         """It answers no more from this moment on; the index is purged of it later. The file stays."""
         async with self._database.writing() as session:
-            await documents.get(session, tenant, document_id)
+            row = await documents.get(session, tenant, document_id)
             await documents.remove(session, document_id)
-        self._changes.notify(document_id)
+        self._ingestion.removed(row.kb_id, document_id)
 
     async def watch(self, tenant: str, document_id: str) -> AsyncIterator[Document]:
         """The document now and at each change until it is finished. Raises `NotFound` once it is removed."""
         last: Document | None = None
-        with self._changes.watching(document_id) as changed:
+        with self._ingestion.changes.watching(document_id) as changed:
             while last is None or not last.finished:
                 changed.clear()
                 document = await self.get_document(tenant, document_id)
@@ -173,3 +197,37 @@ class Library:
                     yield document
                 if not document.finished:
                     await changed.wait()
+
+    # Answers
+
+    async def search(
+        self,
+        tenant: str,
+        kb: str,
+        query: str,
+        top_k: int | None = None,
+        document_ids: Sequence[str] | None = None,
+    ) -> list[Evidence]:
+        """The best passages, best first; fewer than `top_k` where there are no more.
+
+        Raises:
+            QueryError: for an empty or too long query, a `top_k` out of range.
+            EmptyKnowledgeBase: when no document is searchable.
+            EmbedderUnavailable: rather than an answer of worse quality that looks like any other.
+        """
+        found = await self.get_kb(tenant, kb)
+        return await self._searcher.search(found, query, top_k, document_ids)
+
+    async def cite(self, tenant: str, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
+        """For each sentence of the answer the quote that supports it, where one does; in the answer's order."""
+        return await self._citer.cite(tenant, answer, evidence)
+
+    async def render_page(
+        self, tenant: str, document_id: str, page: int, boxes: Sequence[Box] = (), width: int = 1000
+    ) -> bytes:
+        """The page (1-based) as PNG with the boxes marked. Raises `NotFound` and `DocumentError`."""
+        async with self._database.reading() as session:
+            row = await documents.get(session, tenant, document_id)
+        path = self._blobs.path(tenant, row.file_id)
+        limits = read_limits(self._settings)
+        return await render_page(path, page, limits=limits, password=row.password, boxes=boxes, width=width)

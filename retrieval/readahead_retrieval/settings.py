@@ -28,6 +28,10 @@ class RetrievalSettings(BaseModel):
     """Tokens that a chunk repeats of the one before, in whole sentences."""
     embed_batch: int = Field(default=32, ge=1)
     """Chunks embedded, and committed, at a time."""
+    embed_attempts: int = Field(default=6, ge=1)
+    """Times that a batch is tried while the embedding service does not answer."""
+    embed_backoff_s: float = Field(default=1.0, gt=0)
+    """Seconds before the second try; doubled before each one after."""
     ingest_concurrency: int = Field(default=2, ge=1)
     """Documents ingested at a time."""
     top_k: int = Field(default=6, ge=1, le=50)

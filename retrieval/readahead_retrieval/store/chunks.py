@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.store.codec import encode_spans, encode_vector
+from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow, PageRow
 from readahead_retrieval.types import Chunk
 
 INDEX_BATCH = 1000
+INSERT_BATCH = 200
+FIND_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,9 @@ class IndexedChunk:
 
 async def replace(session: AsyncSession, document_id: str, chunks: Sequence[Chunk]) -> None:
     await session.execute(delete(ChunkRow).where(ChunkRow.document_id == document_id))
-    await session.execute(insert(ChunkRow), [_values(document_id, i, c) for i, c in enumerate(chunks)])
+    for start in range(0, len(chunks), INSERT_BATCH):
+        batch = chunks[start : start + INSERT_BATCH]
+        await session.execute(insert(ChunkRow), [_values(document_id, start + i, c) for i, c in enumerate(batch)])
 
 
 async def without_vector(session: AsyncSession, document_id: str, limit: int) -> list[tuple[int, str]]:
@@ -60,35 +65,48 @@ async def clear_vectors(session: AsyncSession, document_id: str) -> None:
     await session.execute(update(ChunkRow).where(ChunkRow.document_id == document_id).values(vector=None))
 
 
-async def count(session: AsyncSession, documents: Sequence[str]) -> int:
-    statement = select(func.count()).where(ChunkRow.document_id.in_(documents))
-    return await session.scalar(statement) or 0
-
-
-async def for_index(session: AsyncSession, documents: Sequence[str]) -> AsyncIterator[list[IndexedChunk]]:
-    """Every chunk of the documents by id, `INDEX_BATCH` at a time."""
+async def for_index(session: AsyncSession, kb_id: str, model: str) -> AsyncIterator[list[IndexedChunk]]:
+    """Every chunk that belongs in the index, by id, `INDEX_BATCH` at a time."""
     after = 0
     columns = (ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
-    chosen = select(*columns).where(ChunkRow.document_id.in_(documents))
+    chosen = select(*columns).join(DocumentRow).where(belongs_in_index(kb_id, model))
     while True:
         statement = chosen.where(ChunkRow.id > after).order_by(ChunkRow.id).limit(INDEX_BATCH)
         rows = (await session.execute(statement)).all()
         if not rows:
             return
         after = rows[-1].id
-        yield [IndexedChunk(r.id, r.document_id, under_heading(r.heading, r.text), r.vector) for r in rows]
+        yield [_indexed(*row) for row in rows]
 
 
-async def ids_of(session: AsyncSession, documents: Sequence[str]) -> list[int]:
-    return list(await session.scalars(select(ChunkRow.id).where(ChunkRow.document_id.in_(documents))))
+async def count_embedded(session: AsyncSession, document_id: str) -> int:
+    embedded = (ChunkRow.document_id == document_id) & ChunkRow.vector.is_not(None)
+    return await session.scalar(select(func.count()).where(embedded)) or 0
+
+
+async def count(session: AsyncSession, kb_id: str, model: str) -> int:
+    """How many `for_index` gives."""
+    statement = select(func.count(ChunkRow.id)).join(DocumentRow).where(belongs_in_index(kb_id, model))
+    return await session.scalar(statement) or 0
+
+
+async def middle(session: AsyncSession, document_id: str) -> IndexedChunk:
+    """A passage from the middle of a document, where covers and tables of contents are not."""
+    of_document = ChunkRow.document_id == document_id
+    half = (await session.scalar(select(func.count()).where(of_document)) or 0) // 2
+    columns = (ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
+    row = (await session.execute(select(*columns).where(of_document, ChunkRow.ordinal == half))).one()
+    return _indexed(*row)
+
+
+async def ids_of(session: AsyncSession, kb_id: str, documents: Sequence[str]) -> list[int]:
+    """Ids of all chunks of these documents, as far as they are the knowledge base's."""
+    chosen = (DocumentRow.kb_id == kb_id) & DocumentRow.id.in_(documents)
+    return list(await session.scalars(select(ChunkRow.id).join(DocumentRow).where(chosen)))
 
 
 async def find(session: AsyncSession, kb_id: str, ids: Sequence[int]) -> dict[int, StoredChunk]:
     """Those of the ids that still exist in the knowledge base."""
-    return await _find(session, DocumentRow.kb_id == kb_id, ChunkRow.id.in_(ids))
-
-
-async def _find(session: AsyncSession, *conditions: ColumnElement[bool]) -> dict[int, StoredChunk]:
     columns = (
         ChunkRow.id,
         ChunkRow.document_id,
@@ -100,13 +118,23 @@ async def _find(session: AsyncSession, *conditions: ColumnElement[bool]) -> dict
         PageRow.label,
     )
     first_page = (PageRow.document_id == ChunkRow.document_id) & (PageRow.number == ChunkRow.first_page)
-    statement = select(*columns).join(DocumentRow, DocumentRow.id == ChunkRow.document_id).join(PageRow, first_page)
-    return {row[0]: StoredChunk(*row) for row in await session.execute(statement.where(*conditions))}
+    chosen = select(*columns).join(DocumentRow, DocumentRow.id == ChunkRow.document_id).join(PageRow, first_page)
+    found: dict[int, StoredChunk] = {}
+    for start in range(0, len(ids), FIND_BATCH):
+        batch = ChunkRow.id.in_(ids[start : start + FIND_BATCH])
+        rows = await session.execute(chosen.where(DocumentRow.kb_id == kb_id, batch))
+        found.update((row[0], StoredChunk(*row)) for row in rows)
+    return found
 
 
 def under_heading(heading: str, text: str) -> str:
     """The text as it is embedded and indexed."""
     return f"{heading}\n{text}" if heading else text
+
+
+def _indexed(chunk_id: int, document_id: str, heading: str, text: str, vector: bytes | None) -> IndexedChunk:
+    assert vector is not None, "a document is indexed when all its chunks are embedded"
+    return IndexedChunk(chunk_id, document_id, under_heading(heading, text), vector)
 
 
 def _values(document_id: str, ordinal: int, chunk: Chunk) -> dict[str, object]:

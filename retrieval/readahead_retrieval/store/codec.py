@@ -11,25 +11,27 @@ from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.types import Box, Heading, PageSpan, Word
 
 _SCALE = 65535  # boxes in 16 bits: finer than a pixel on any page
-_layout = msgspec.msgpack.Decoder(tuple[list[int], list[int]])
 _integers = msgspec.msgpack.Decoder(list[int])
 
 
-def encode_layout(words: Sequence[Word], headings: Sequence[Heading]) -> bytes:
-    flat_words = [n for w in words for n in (w.start, w.end, *_quantise(w.box))]
-    flat_headings = [n for h in headings for n in (h.start, h.end, h.level)]
-    return msgspec.msgpack.encode((flat_words, flat_headings))
+def encode_words(words: Sequence[Word]) -> bytes:
+    return msgspec.msgpack.encode([n for w in words for n in (w.start, w.end, *_quantise(w.box))])
 
 
-def decode_layout(data: bytes) -> tuple[tuple[Word, ...], tuple[Heading, ...]]:
-    words, headings = _layout.decode(data)
-    return (
-        tuple(
-            Word(words[i], words[i + 1], Box(*(n / _SCALE for n in words[i + 2 : i + 6])))
-            for i in range(0, len(words), 6)
-        ),
-        tuple(Heading(*headings[i : i + 3]) for i in range(0, len(headings), 3)),
+def decode_words(data: bytes) -> tuple[Word, ...]:
+    flat = _integers.decode(data)
+    return tuple(
+        Word(flat[i], flat[i + 1], Box(*(n / _SCALE for n in flat[i + 2 : i + 6]))) for i in range(0, len(flat), 6)
     )
+
+
+def encode_headings(headings: Sequence[Heading]) -> bytes:
+    return msgspec.msgpack.encode([n for h in headings for n in (h.start, h.end, h.level)])
+
+
+def decode_headings(data: bytes) -> tuple[Heading, ...]:
+    flat = _integers.decode(data)
+    return tuple(Heading(*flat[i : i + 3]) for i in range(0, len(flat), 3))
 
 
 def encode_spans(spans: Sequence[PageSpan]) -> bytes:

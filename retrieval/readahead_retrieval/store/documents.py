@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,6 +15,9 @@ from readahead_retrieval.store.codec import decode_integers, encode_integers
 from readahead_retrieval.store.models import DocumentRow, KnowledgeBaseRow, utc_now
 from readahead_retrieval.store.names import new_id
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase, StoredFile
+
+ID_BATCH = 500
+"""Ids in one statement: databases bound the number of parameters."""
 
 
 async def add(
@@ -63,6 +66,17 @@ async def get(session: AsyncSession, tenant: str, document_id: str) -> DocumentR
     return row
 
 
+async def with_tenant(session: AsyncSession, document_id: str) -> tuple[DocumentRow, str] | None:
+    """For the workers, which serve every tenant."""
+    statement = select(DocumentRow, KnowledgeBaseRow.tenant).join(KnowledgeBaseRow)
+    row = (await session.execute(statement.where(DocumentRow.id == document_id))).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+async def embedding_model(session: AsyncSession, document_id: str) -> str | None:
+    return await session.scalar(select(DocumentRow.embedding_model).where(DocumentRow.id == document_id))
+
+
 async def of_bytes(session: AsyncSession, kb_id: str, sha256: str) -> DocumentRow | None:
     statement = select(DocumentRow).where(DocumentRow.kb_id == kb_id, DocumentRow.sha256 == sha256)
     return await session.scalar(statement)
@@ -86,6 +100,10 @@ async def change(session: AsyncSession, document_id: str, **values: Any) -> bool
     return await session.scalar(statement) is not None
 
 
+async def add_embedded(session: AsyncSession, document_id: str, chunks: int) -> bool:
+    return await change(session, document_id, chunks_done=DocumentRow.chunks_done + chunks)
+
+
 async def fail(session: AsyncSession, document_id: str, error: DocumentError) -> bool:
     return await change(
         session,
@@ -97,11 +115,55 @@ async def fail(session: AsyncSession, document_id: str, error: DocumentError) ->
     )
 
 
-async def in_index(session: AsyncSession, kb_id: str, also: Sequence[str] = ()) -> list[str]:
-    """Ids of the published documents of a knowledge base and of those in states `also`."""
-    statement = select(DocumentRow.id).where(DocumentRow.kb_id == kb_id)
-    statement = statement.where(DocumentRow.published | DocumentRow.state.in_(also))
-    return list(await session.scalars(statement))
+def belongs_in_index(kb_id: str, model: str) -> ColumnElement[bool]:
+    """Searchable already, or waiting to be; its vectors made by `model`."""
+    ready = DocumentRow.state.in_([DocumentState.SEARCHABLE, DocumentState.INDEXING])
+    return and_(DocumentRow.kb_id == kb_id, DocumentRow.embedding_model == model, ready)
+
+
+async def for_index(session: AsyncSession, kb_id: str, model: str) -> dict[str, DocumentState]:
+    """Ids of the documents that belong in the index, with their states."""
+    statement = select(DocumentRow.id, DocumentRow.state).where(belongs_in_index(kb_id, model))
+    return {document_id: DocumentState(state) for document_id, state in await session.execute(statement)}
+
+
+async def set_published(session: AsyncSession, kb_id: str, ids: Sequence[str]) -> None:
+    """These, and no others, are in the index."""
+    await session.execute(update(DocumentRow).where(DocumentRow.kb_id == kb_id).values(published=False))
+    for start in range(0, len(ids), ID_BATCH):
+        chosen = DocumentRow.id.in_(ids[start : start + ID_BATCH])
+        values = {"published": True, "state": DocumentState.SEARCHABLE.value}
+        await session.execute(update(DocumentRow).where(chosen).values(values))
+
+
+async def any_published(session: AsyncSession, kb_id: str) -> bool:
+    return bool(await session.scalar(select(exists().where(DocumentRow.kb_id == kb_id, DocumentRow.published))))
+
+
+async def any_embedded_anew(session: AsyncSession, kb_id: str) -> bool:
+    """Whether the index holds documents that a change of the embedding model put back in the queue."""
+    underway = DocumentRow.state.not_in([DocumentState.SEARCHABLE, DocumentState.INDEXING])
+    statement = select(exists().where(DocumentRow.kb_id == kb_id, DocumentRow.published, underway))
+    return bool(await session.scalar(statement))
+
+
+async def embedded_by_others(session: AsyncSession, model: str) -> list[str]:
+    """Searchable documents whose vectors another model made, in every knowledge base."""
+    chosen = (DocumentRow.state == DocumentState.SEARCHABLE) & (DocumentRow.embedding_model != model)
+    return list(await session.scalars(select(DocumentRow.id).where(chosen)))
+
+
+async def requeue(session: AsyncSession, document_id: str, **values: Any) -> None:
+    """Back to the start of the line; what is done stays done."""
+    await change(
+        session,
+        document_id,
+        state=DocumentState.QUEUED.value,
+        error_code=None,
+        error_message=None,
+        error_retryable=False,
+        **values,
+    )
 
 
 def document_of(row: DocumentRow) -> Document:

@@ -69,4 +69,5 @@ async def stale(session: AsyncSession) -> list[str]:
 
 async def names(session: AsyncSession) -> dict[str, str]:
     """The current generation's folder, by knowledge base; every other folder is a left-over."""
-    return {kb_id: name for kb_id, name in await session.execute(select(GenerationRow.kb_id, GenerationRow.name))}
+    rows = await session.execute(select(GenerationRow.kb_id, GenerationRow.name))
+    return dict(rows.tuples().all())

@@ -45,6 +45,11 @@ async def renew(session: AsyncSession, document_id: str) -> None:
     await session.execute(update(JobRow).where(JobRow.document_id == document_id).values(lease_until=utc_now() + LEASE))
 
 
+async def progressed(session: AsyncSession, document_id: str) -> None:
+    """Something was committed: starting again from here is no repeated failure."""
+    await session.execute(update(JobRow).where(JobRow.document_id == document_id).values(attempts=0))
+
+
 async def finish(session: AsyncSession, document_id: str) -> None:
     await session.execute(delete(JobRow).where(JobRow.document_id == document_id))
 

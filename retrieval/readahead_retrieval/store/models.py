@@ -114,8 +114,9 @@ class PageRow(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     label: Mapped[str] = mapped_column(String(200))
     text: Mapped[str] = mapped_column(Text)
-    layout: Mapped[bytes] = mapped_column(LargeBinary)
-    """Words and headings, see codec.py."""
+    words: Mapped[bytes] = mapped_column(LargeBinary)
+    """See codec.py; apart from the headings, because chunking needs those only."""
+    headings: Mapped[bytes] = mapped_column(LargeBinary)
     quality: Mapped[str] = mapped_column(String(20))
     width: Mapped[float]
     height: Mapped[float]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_retrieval.store.codec import decode_layout, encode_layout
+from readahead_retrieval.store.codec import decode_headings, decode_words, encode_headings, encode_words
 from readahead_retrieval.store.models import PageRow
 from readahead_retrieval.types import Page, PageQuality
 
@@ -20,16 +20,36 @@ async def count(session: AsyncSession, document_id: str) -> int:
     return await session.scalar(select(func.count()).where(PageRow.document_id == document_id)) or 0
 
 
-async def load(session: AsyncSession, document_id: str, numbers: Iterable[int] | None = None) -> list[Page]:
-    """All pages, or those numbered, in order."""
-    statement = select(PageRow).where(PageRow.document_id == document_id).order_by(PageRow.number)
-    if numbers is not None:
-        statement = statement.where(PageRow.number.in_(sorted(set(numbers))))
-    return [_page(row) for row in await session.scalars(statement)]
+async def load_text(session: AsyncSession, document_id: str) -> list[Page]:
+    """All pages in order, without their words: a long document's words fill memory, and chunks need none."""
+    columns = (
+        PageRow.number,
+        PageRow.label,
+        PageRow.text,
+        PageRow.quality,
+        PageRow.width,
+        PageRow.height,
+        PageRow.headings,
+    )
+    statement = select(*columns).where(PageRow.document_id == document_id).order_by(PageRow.number)
+    return [
+        Page(number, label, text, (), PageQuality(quality), width, height, decode_headings(headings))
+        async for number, label, text, quality, width, height, headings in await session.stream(statement)
+    ]
 
 
-async def clear(session: AsyncSession, document_id: str) -> None:
-    await session.execute(delete(PageRow).where(PageRow.document_id == document_id))
+async def load(session: AsyncSession, document_id: str, numbers: Iterable[int]) -> dict[int, Page]:
+    """The numbered pages, whole."""
+    chosen = PageRow.number.in_(sorted(set(numbers)))
+    rows = await session.scalars(select(PageRow).where(PageRow.document_id == document_id, chosen))
+    return {row.number: _page(row) for row in rows}
+
+
+async def unread(session: AsyncSession, document_id: str) -> list[int]:
+    """Numbers of the pages whose text cannot be used, in order."""
+    unusable = PageRow.quality.in_([PageQuality.NEEDS_OCR, PageQuality.GARBAGE])
+    statement = select(PageRow.number).where(PageRow.document_id == document_id, unusable)
+    return list(await session.scalars(statement.order_by(PageRow.number)))
 
 
 def _values(document_id: str, page: Page) -> dict[str, object]:
@@ -38,7 +58,8 @@ def _values(document_id: str, page: Page) -> dict[str, object]:
         "number": page.number,
         "label": page.label[:200],
         "text": page.text,
-        "layout": encode_layout(page.words, page.headings),
+        "words": encode_words(page.words),
+        "headings": encode_headings(page.headings),
         "quality": page.quality.value,
         "width": page.width,
         "height": page.height,
@@ -46,14 +67,13 @@ def _values(document_id: str, page: Page) -> dict[str, object]:
 
 
 def _page(row: PageRow) -> Page:
-    words, headings = decode_layout(row.layout)
     return Page(
         number=row.number,
         label=row.label,
         text=row.text,
-        words=words,
+        words=decode_words(row.words),
         quality=PageQuality(row.quality),
         width=row.width,
         height=row.height,
-        headings=headings,
+        headings=decode_headings(row.headings),
     )

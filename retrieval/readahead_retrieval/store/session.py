@@ -25,10 +25,11 @@ class Database:
         self.url = url
         self._engine = _create_engine(url)
         self._write = async_sessionmaker(self._engine, expire_on_commit=False)
-        self._read = async_sessionmaker(self._engine.execution_options(reads_only=True), expire_on_commit=False)
+        self._read = async_sessionmaker(_reading(self._engine), expire_on_commit=False)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncSession]:
+        """One snapshot of the database, however long it takes."""
         async with self._read() as session:
             yield session
 
@@ -52,6 +53,12 @@ def _create_engine(url: str) -> AsyncEngine:
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
+
+
+def _reading(engine: AsyncEngine) -> AsyncEngine:
+    if engine.dialect.name == "sqlite":  # its transactions are snapshots
+        return engine.execution_options(reads_only=True)
+    return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

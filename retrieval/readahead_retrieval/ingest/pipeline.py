@@ -1,0 +1,184 @@
+"""One document's way: extract, chunk, embed; each stage commits as it goes and begins where the last run stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from readahead_retrieval.chunking import chunk_pages
+from readahead_retrieval.embedding import Embedder, Vectors
+from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
+from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.pdf.quality import document_error
+from readahead_retrieval.pdf.reader import PdfReader, ReadLimits, open_pdf
+from readahead_retrieval.settings import RetrievalSettings
+from readahead_retrieval.store import chunks, documents, jobs, pages
+from readahead_retrieval.store.blobs import Blobs
+from readahead_retrieval.store.codec import encode_integers
+from readahead_retrieval.store.models import DocumentRow
+from readahead_retrieval.store.session import Database
+from readahead_retrieval.tokens import TokenCounter
+from readahead_retrieval.types import Chunk, DocumentState, Page
+
+log = logging.getLogger(__name__)
+
+PAGE_BATCH = 32
+SPECIAL_TOKENS = 2
+"""That an embedding model puts around a text."""
+MAX_BACKOFF_S = 30.0
+
+
+class DocumentGone(Exception):
+    """Removed while it was worked on: stop, there is nothing left to do."""
+
+
+class Pipeline:
+    """Brings a document to state `indexing`; what is done is read from the data, not from the state."""
+
+    def __init__(
+        self,
+        settings: RetrievalSettings,
+        database: Database,
+        blobs: Blobs,
+        embedder: Embedder,
+        counter: TokenCounter,
+        changes: Changes,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._blobs = blobs
+        self._embedder = embedder
+        self._counter = counter
+        self._changes = changes
+        self._limits = read_limits(settings)
+
+    async def run(self, document_id: str) -> None:
+        """Raises `DocumentError` where the document cannot be made searchable, and `DocumentGone`."""
+        row, tenant = await self._load(document_id)
+        async with self._database.reading() as session:
+            extracted = row.pages > 0 and await pages.count(session, document_id) == row.pages
+        if not extracted:
+            await self._extract(row, tenant)
+        if row.chunks == 0:
+            await self._chunk(document_id)
+        await self._embed(document_id)
+        await self._hand_over(document_id)
+
+    async def _load(self, document_id: str) -> tuple[DocumentRow, str]:
+        async with self._database.reading() as session:
+            found = await documents.with_tenant(session, document_id)
+        if found is None:
+            raise DocumentGone
+        return found
+
+    async def _extract(self, row: DocumentRow, tenant: str) -> None:
+        await self._change(row.id, state=DocumentState.EXTRACTING.value)
+        async with open_pdf(self._blobs.path(tenant, row.file_id), self._limits, row.password) as pdf:
+            await self._change(row.id, pages=pdf.page_count)
+            await self._store_pages(row.id, pdf)
+        async with self._database.reading() as session:
+            error = document_error(await pages.load_text(session, row.id))
+        if error is not None:
+            raise error
+
+    async def _store_pages(self, document_id: str, pdf: PdfReader) -> None:
+        async with self._database.reading() as session:
+            done = await pages.count(session, document_id)
+        batch: list[Page] = []
+        async for page in pdf.pages():
+            if page.number > done:  # pages of an earlier run are there, from the first on, without gaps
+                batch.append(page)
+            if len(batch) == PAGE_BATCH or (batch and page.number == pdf.page_count):
+                await self._commit_pages(document_id, batch)
+                batch = []
+
+    async def _commit_pages(self, document_id: str, batch: Sequence[Page]) -> None:
+        async with self._database.writing() as session:
+            if not await documents.change(session, document_id, pages_done=batch[-1].number):
+                raise DocumentGone
+            await pages.add(session, document_id, batch)
+            unread = await pages.unread(session, document_id)
+            await documents.change(session, document_id, pages_unread=encode_integers(unread))
+            await jobs.progressed(session, document_id)
+        self._changes.notify(document_id)
+
+    async def _chunk(self, document_id: str) -> None:
+        await self._change(document_id, state=DocumentState.CHUNKING.value)
+        async with self._database.reading() as session:
+            read = await pages.load_text(session, document_id)
+        made = await asyncio.to_thread(self._cut, read)
+        if not made:
+            raise DocumentError("no_text", "The document holds no text that could be searched.")
+        async with self._database.writing() as session:
+            if not await documents.change(session, document_id, chunks=len(made), chunks_done=0):
+                raise DocumentGone
+            await chunks.replace(session, document_id, made)
+            await jobs.progressed(session, document_id)
+        self._changes.notify(document_id)
+
+    def _cut(self, read: Sequence[Page]) -> list[Chunk]:
+        window = self._embedder.max_tokens - SPECIAL_TOKENS
+        max_tokens = min(self._settings.chunk_tokens, window)
+        overlap = min(self._settings.chunk_overlap_tokens, max_tokens // 2)
+        return chunk_pages(read, self._counter, max_tokens=max_tokens, overlap_tokens=overlap)
+
+    async def _embed(self, document_id: str) -> None:
+        await self._begin_embedding(document_id)
+        while True:
+            async with self._database.reading() as session:
+                batch = await chunks.without_vector(session, document_id, self._settings.embed_batch)
+            if not batch:
+                return
+            vectors = await self._vectors([text for _, text in batch])
+            async with self._database.writing() as session:
+                if not await documents.add_embedded(session, document_id, len(batch)):
+                    raise DocumentGone
+                await chunks.set_vectors(session, [chunk_id for chunk_id, _ in batch], vectors)
+                await jobs.progressed(session, document_id)
+            self._changes.notify(document_id)
+
+    async def _begin_embedding(self, document_id: str) -> None:
+        """Vectors of another model are of no use beside this one's."""
+        model = self._embedder.model_id
+        async with self._database.writing() as session:
+            if await documents.embedding_model(session, document_id) != model:
+                await chunks.clear_vectors(session, document_id)
+            done = await chunks.count_embedded(session, document_id)
+            values = {"state": DocumentState.EMBEDDING.value, "embedding_model": model, "chunks_done": done}
+            if not await documents.change(session, document_id, **values):
+                raise DocumentGone
+        self._changes.notify(document_id)
+
+    async def _vectors(self, texts: Sequence[str]) -> Vectors:
+        """Waits for an embedding service that is away, longer each time, and not for ever."""
+        for attempt in range(1, self._settings.embed_attempts + 1):
+            try:
+                return await self._embedder.embed(texts, "passage")
+            except EmbedderRefused as error:
+                raise DocumentError("internal", f"The text could not be embedded: {error.message}") from error
+            except EmbedderUnavailable as error:
+                if attempt == self._settings.embed_attempts:
+                    message = f"The embedding service did not answer {attempt} times: add the file again later."
+                    raise DocumentError("embedder_unavailable", message, retryable=True) from error
+                log.warning("Embedding failed, attempt %d: %s", attempt, error.message)
+                await asyncio.sleep(min(self._settings.embed_backoff_s * 2 ** (attempt - 1), MAX_BACKOFF_S))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _hand_over(self, document_id: str) -> None:
+        """The job ends with the change of state: from here on the state says what is to be done."""
+        async with self._database.writing() as session:
+            if not await documents.change(session, document_id, state=DocumentState.INDEXING.value):
+                raise DocumentGone
+            await jobs.finish(session, document_id)
+        self._changes.notify(document_id)
+
+    async def _change(self, document_id: str, **values: object) -> None:
+        async with self._database.writing() as session:
+            if not await documents.change(session, document_id, **values):
+                raise DocumentGone
+        self._changes.notify(document_id)
+
+
+def read_limits(settings: RetrievalSettings) -> ReadLimits:
+    return ReadLimits(timeout_s=settings.read_timeout_s, memory_bytes=settings.read_memory_bytes)

@@ -1,0 +1,180 @@
+"""Builds, proves and publishes index generations: one build at a time, one writer for each knowledge base."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from readahead_retrieval.embedding import Embedder
+from readahead_retrieval.errors import DocumentError, IndexDamaged
+from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
+from readahead_retrieval.index.shelf import Shelf
+from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.proof import prove
+from readahead_retrieval.store import chunks, documents, generations, jobs
+from readahead_retrieval.store.codec import decode_vectors
+from readahead_retrieval.store.generations import Published
+from readahead_retrieval.store.names import new_id
+from readahead_retrieval.store.session import Database
+from readahead_retrieval.types import DocumentState
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 5.0
+"""How long a document that is ready waits for others of its knowledge base that are still on their way."""
+
+BUILD_SHARE = 10
+"""While others are on their way, building takes at most one part in so many of the time."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A knowledge base whose index is to be made anew."""
+
+    since: float
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Publisher:
+    """Makes documents in state `indexing` searchable, and purges removed ones.
+
+    A generation is made whole each time. That many documents come one by one must not make that quadratic: a build
+    waits until the knowledge base's queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the
+    last build have passed.
+    """
+
+    def __init__(self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes) -> None:
+        self._database = database
+        self._shelf = shelf
+        self._embedder = embedder
+        self._changes = changes
+        self._pending: dict[str, _Pending] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._building = asyncio.Lock()
+        self._last_build_s = 0.0
+
+    def request(self, kb_id: str) -> None:
+        """The index no longer is what the database holds. Returns at once."""
+        if kb_id not in self._pending:
+            self._pending[kb_id] = _Pending(asyncio.get_running_loop().time())
+        self.nudge(kb_id)
+        if kb_id not in self._tasks:
+            self._tasks[kb_id] = asyncio.create_task(self._run(kb_id), name=f"publish {kb_id}")
+
+    def nudge(self, kb_id: str) -> None:
+        """A document of the knowledge base left the queue: whoever waits for the last of them looks again."""
+        if pending := self._pending.get(kb_id):
+            pending.moved.set()
+
+    async def rebuild(self, kb_id: str) -> Generation | None:
+        """Makes a damaged generation anew from the database, unless another caller just did."""
+        self._shelf.forget(kb_id)
+        async with self._building:
+            try:
+                return await self._shelf.current(kb_id)
+            except IndexDamaged as damage:
+                log.warning("Rebuilding an index: %s", damage.message)
+            await self._build(kb_id)
+            return await self._shelf.current(kb_id)
+
+    async def withdraw(self, kb_id: str) -> None:
+        """Takes a removed knowledge base's folder away, after a build that may be under way."""
+        async with self._building:
+            self._shelf.forget(kb_id)
+            await self._shelf.sweep(kb_id)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, kb_id: str) -> None:
+        try:
+            while pending := self._pending.get(kb_id):
+                await self._until_due(kb_id, pending)
+                del self._pending[kb_id]  # what is requested from here on is for the next build
+                async with self._building:
+                    await self._publish(kb_id)
+        finally:
+            del self._tasks[kb_id]
+
+    async def _until_due(self, kb_id: str, pending: _Pending) -> None:
+        loop = asyncio.get_running_loop()
+        due = pending.since + max(PATIENCE_S, BUILD_SHARE * self._last_build_s)
+        while True:
+            pending.moved.clear()
+            async with self._database.reading() as session:
+                if not await jobs.any_for(session, kb_id):
+                    return
+                # Half a re-embedding is no index: those not embedded anew yet would vanish from it.
+                whole = not await documents.any_embedded_anew(session, kb_id)
+            left = due - loop.time()
+            if whole and left <= 0:
+                return
+            try:
+                await asyncio.wait_for(pending.moved.wait(), left if whole else None)
+            except TimeoutError:
+                continue
+
+    async def _publish(self, kb_id: str) -> None:
+        begun = asyncio.get_running_loop().time()
+        try:
+            await self._build(kb_id)
+        except Exception as error:  # top of a background task: a document must not stay "indexing" for ever
+            log.exception("An index could not be published")
+            await self._fail_waiting(kb_id, f"The index could not be written ({error}): try again.")
+        self._last_build_s = asyncio.get_running_loop().time() - begun
+
+    async def _build(self, kb_id: str) -> None:
+        folder = self._shelf.folder(kb_id, new_id("gen_"))
+        model, dimension = self._embedder.model_id, self._embedder.dimension
+        async with self._database.reading() as session:  # one snapshot: documents and chunks belong together
+            held = await documents.for_index(session, kb_id, model)
+            if not held:
+                await self._publish_nothing(kb_id)
+                return
+            writer = await asyncio.to_thread(GenerationWriter, folder, kb_id, model, dimension)
+            try:
+                async for batch in chunks.for_index(session, kb_id, model):
+                    entries = [Entry(c.id, c.document_id, c.text) for c in batch]
+                    vectors = decode_vectors([c.vector for c in batch], dimension)
+                    await asyncio.to_thread(writer.add, entries, vectors)
+                sha256 = await asyncio.to_thread(writer.publish)
+            finally:
+                await asyncio.to_thread(writer.discard)
+            generation = await asyncio.to_thread(Generation.open, folder, sha256)
+            new = [i for i, state in held.items() if state is DocumentState.INDEXING]
+            await prove(session, generation, new)
+        await self._commit(kb_id, generation, sha256, list(held))
+
+    async def _commit(self, kb_id: str, generation: Generation, sha256: str, held: list[str]) -> None:
+        """The pointer and the states change together: a crash leaves the old generation or the new one."""
+        published = Published(generation.manifest.name, sha256, generation.manifest.chunks)
+        async with self._database.writing() as session:
+            if not await generations.publish(session, kb_id, published):
+                return
+            await documents.set_published(session, kb_id, held)
+        self._shelf.put(kb_id, generation)
+        for document_id in held:
+            self._changes.notify(document_id)
+        await self._shelf.sweep(kb_id)
+
+    async def _publish_nothing(self, kb_id: str) -> None:
+        async with self._database.writing() as session:
+            await generations.withdraw(session, kb_id)
+            await documents.set_published(session, kb_id, [])
+        self._shelf.forget(kb_id)
+        await self._shelf.sweep(kb_id)
+
+    async def _fail_waiting(self, kb_id: str, message: str) -> None:
+        error = DocumentError("internal", message, retryable=True)
+        async with self._database.writing() as session:
+            held = await documents.for_index(session, kb_id, self._embedder.model_id)
+            waiting = [i for i, state in held.items() if state is DocumentState.INDEXING]
+            for document_id in waiting:
+                await documents.fail(session, document_id, error)
+        for document_id in waiting:
+            self._changes.notify(document_id)
+        await self._shelf.sweep(kb_id)

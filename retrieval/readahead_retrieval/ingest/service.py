@@ -1,0 +1,80 @@
+"""Ingestion as one thing: workers, publisher, and what a start finds unfinished."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from readahead_retrieval.embedding import Embedder
+from readahead_retrieval.errors import IndexDamaged
+from readahead_retrieval.index.generation import Generation
+from readahead_retrieval.index.shelf import Shelf
+from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.pipeline import Pipeline
+from readahead_retrieval.ingest.publisher import Publisher
+from readahead_retrieval.ingest.worker import Workers
+from readahead_retrieval.settings import RetrievalSettings
+from readahead_retrieval.store import documents, generations, jobs
+from readahead_retrieval.store.blobs import Blobs
+from readahead_retrieval.store.home import Home
+from readahead_retrieval.store.session import Database
+from readahead_retrieval.tokens import TokenCounter
+
+
+class Ingestion:
+    """Owns every task that runs behind the library's calls, and the indexes they make."""
+
+    def __init__(
+        self,
+        settings: RetrievalSettings,
+        home: Home,
+        database: Database,
+        blobs: Blobs,
+        embedder: Embedder,
+        counter: TokenCounter,
+    ) -> None:
+        self.changes = Changes()
+        self._concurrency = settings.ingest_concurrency
+        self._database = database
+        self._model = embedder.model_id
+        self._shelf = Shelf(home.indexes, database)
+        self._publisher = Publisher(database, self._shelf, embedder, self.changes)
+        pipeline = Pipeline(settings, database, blobs, embedder, counter, self.changes)
+        self._workers = Workers(database, pipeline, self._publisher, self.changes)
+
+    async def start(self) -> None:
+        """Resumes what the last run left: queued and interrupted jobs, indexes that are behind the database."""
+        async with self._database.writing() as session:
+            await jobs.release_all(session)
+            for document_id in await documents.embedded_by_others(session, self._model):
+                await documents.requeue(session, document_id)
+                await jobs.enqueue(session, document_id)
+            stale = await generations.stale(session)
+        await self._shelf.sweep()
+        for kb_id in stale:
+            self._publisher.request(kb_id)
+        self._workers.start(self._concurrency)
+
+    async def close(self) -> None:
+        await self._workers.close()
+        await self._publisher.close()
+
+    async def added(self) -> None:
+        """A job was queued."""
+        await self._workers.wake()
+
+    def removed(self, kb_id: str, document_id: str) -> None:
+        """A document is gone; it is hidden already, and its index entries go with the next generation."""
+        self.changes.notify(document_id)
+        self._publisher.request(kb_id)
+
+    async def kb_removed(self, kb_id: str, document_ids: Sequence[str]) -> None:
+        for document_id in document_ids:
+            self.changes.notify(document_id)
+        await self._publisher.withdraw(kb_id)
+
+    async def generation(self, kb_id: str) -> Generation | None:
+        """The current one, rebuilt first where it is damaged; None while nothing is searchable."""
+        try:
+            return await self._shelf.current(kb_id)
+        except IndexDamaged:
+            return await self._publisher.rebuild(kb_id)

@@ -1,0 +1,106 @@
+"""Takes jobs from the queue and runs them, so many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.pipeline import DocumentGone, Pipeline
+from readahead_retrieval.ingest.publisher import Publisher
+from readahead_retrieval.store import documents, jobs
+from readahead_retrieval.store.jobs import LEASE, Job
+from readahead_retrieval.store.session import Database
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 3
+"""Starts without any progress between, after which a document is given up."""
+
+
+class Workers:
+    """So many tasks, each with one document at a time; they sleep while the queue is empty."""
+
+    def __init__(self, database: Database, pipeline: Pipeline, publisher: Publisher, changes: Changes) -> None:
+        self._database = database
+        self._pipeline = pipeline
+        self._publisher = publisher
+        self._changes = changes
+        self._work = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, concurrency: int) -> None:
+        self._tasks = [asyncio.create_task(self._loop(), name=f"ingest {i}") for i in range(concurrency)]
+
+    async def wake(self) -> None:
+        """A job was queued."""
+        async with self._work:
+            self._work.notify()
+
+    async def close(self) -> None:
+        """Stops at once: what is committed is kept, the rest is done again after the next open."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _loop(self) -> None:
+        while True:
+            job = await self._next()
+            try:
+                await self._run(job)
+            except Exception:  # top of a background task: one document must not end the worker
+                log.exception("A job could not be ended")
+            self._changes.notify(job.document_id)
+
+    async def _next(self) -> Job:
+        while True:
+            async with self._work:  # held while looking, so that no wake is missed between looking and waiting
+                async with self._database.writing() as session:
+                    job = await jobs.claim(session)
+                if job is not None:
+                    return job
+                await self._work.wait()
+
+    async def _run(self, job: Job) -> None:
+        try:
+            _check_attempts(job)
+            async with self._heartbeat(job):
+                await self._pipeline.run(job.document_id)
+        except DocumentGone:
+            self._publisher.nudge(job.kb_id)
+        except DocumentError as error:
+            await self._fail(job, error)
+        except Exception as error:  # whatever it is, the document must say so
+            log.exception("A document could not be ingested")
+            await self._fail(job, DocumentError("internal", f"{type(error).__name__}: {error}", retryable=True))
+        else:
+            self._publisher.request(job.kb_id)
+
+    async def _fail(self, job: Job, error: DocumentError) -> None:
+        async with self._database.writing() as session:
+            await documents.fail(session, job.document_id, error)
+            await jobs.finish(session, job.document_id)
+        self._publisher.nudge(job.kb_id)
+
+    @asynccontextmanager
+    async def _heartbeat(self, job: Job) -> AsyncIterator[None]:
+        beating = asyncio.create_task(self._beat(job.document_id))
+        try:
+            yield
+        finally:
+            beating.cancel()
+
+    async def _beat(self, document_id: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE.total_seconds() / 4)
+            async with self._database.writing() as session:
+                await jobs.renew(session, document_id)
+
+
+def _check_attempts(job: Job) -> None:
+    """A document that takes the whole process down must not do so at every start."""
+    if job.attempts > MAX_ATTEMPTS:
+        raise DocumentError("internal", f"Reading the file broke off {MAX_ATTEMPTS} times.")
