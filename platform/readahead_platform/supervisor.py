@@ -145,16 +145,11 @@ async def _probe(url: str) -> None:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Ends the whole group, the engine process too: asked first, then forced."""
+    """Asks the server, which ends its engine itself; then forces whatever is left of its group."""
     if process.returncode is None:
-        _signal_group(process.pid, signal.SIGTERM)
+        process.terminate()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE_S)
-    _signal_group(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # the group has the leader's id, and lives as long as a member does
+        os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
-
-
-def _signal_group(pid: int, which: signal.Signals) -> None:
-    """The group has the leader's id and outlives it as long as it has a member."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, which)

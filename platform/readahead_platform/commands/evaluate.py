@@ -18,9 +18,7 @@ _DEPTH = 10
 def evaluate(
     kb: Annotated[str, typer.Argument(help="Knowledge base.")],
     questions: Annotated[Path, typer.Argument(help="A JSON object a line: question, answers, document, page.")],
-    search_only: Annotated[
-        bool, typer.Option("--search-only", help="Do not ask the model.")
-    ] = False,
+    search_only: Annotated[bool, typer.Option("--search-only", help="Do not ask the model.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure search and answers on questions with known pages."""

@@ -30,9 +30,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def pull(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Catalogue names or hub ids; none: the two in use.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Catalogue names or hub ids; none: the two in use.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Download models and check them by hash. What is here already is not fetched again."""

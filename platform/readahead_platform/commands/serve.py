@@ -19,9 +19,6 @@ def serve(
         from readahead_platform.parent_death import die_with_parent
 
         die_with_parent(parent)
-    settings = read_settings({"serving.model": model, "serving.port": port}).settings
-    from readahead_platform.commands.models import ensure_models, models_in_use
     from readahead_serving.cli import serve as serve_model
 
-    ensure_models(settings, models_in_use(settings), as_json=False)
-    serve_model(settings.serving)
+    serve_model(read_settings({"serving.model": model, "serving.port": port}).settings.serving)

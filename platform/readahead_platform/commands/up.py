@@ -14,9 +14,7 @@ _SAMPLES = Path("sample_docs")
 
 def up(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of the web page and the API.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Catalogue name, folder, GGUF file or hub id.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="Catalogue name, folder, GGUF file or hub id.")] = None,
     samples: Annotated[Path | None, typer.Option(help="Folder of sample PDFs; ./sample_docs by default.")] = None,
     no_samples: Annotated[bool, typer.Option("--no-samples", help="Do not ingest the sample documents.")] = False,
 ) -> None:

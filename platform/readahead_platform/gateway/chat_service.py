@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
 from readahead_agents.agent import KnowledgeAgent
-
 from readahead_agents.answer import AnswerOptions, answer
 from readahead_agents.events import RunEvent
 from readahead_agents.evidence import EvidenceSource

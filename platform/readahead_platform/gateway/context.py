@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from readahead_retrieval.embedders.http import HttpEmbedder
-
 from readahead_agents.openai_llm import OpenAILanguageModel
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.llm_client import LlmClient
@@ -18,8 +16,10 @@ from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
 from readahead_platform.settings import Settings
 from readahead_platform.store.database import database_url, open_database
+from readahead_retrieval.embedders.http import HttpEmbedder
 from readahead_retrieval.library import Library
 from readahead_retrieval.tokens import TokenizerCounter
+from readahead_serving.settings import served_name
 
 
 class LlmServer(Protocol):
@@ -64,7 +64,9 @@ async def open_context(
         engine = await open_database(database_url(settings.home, settings.retrieval.database_url))
         stack.push_async_callback(engine.dispose)
         api_root = f"{llm_server.base_url}/v1"
-        embedder = await HttpEmbedder.connect(api_root, settings.serving.embedding_model, llm_server.api_key)
+        embedder = await HttpEmbedder.connect(
+            api_root, served_name(settings.serving.embedding_model), llm_server.api_key
+        )
         stack.push_async_callback(embedder.close)
         counter = TokenizerCounter.from_file(embedding_model / "tokenizer.json")
         library = await Library.open(settings.retrieval, embedder, counter)
@@ -73,7 +75,7 @@ async def open_context(
         stack.push_async_callback(llm.close)
         language_model = OpenAILanguageModel(
             api_root,
-            settings.serving.model,
+            served_name(settings.serving.model),
             llm_server.api_key,
             idle_timeout_s=settings.gateway.llm_idle_timeout_s,
         )

@@ -64,22 +64,29 @@ def _refused(error: agent.LanguageModelRefused) -> ApiError:
     if error.status == 429:
         kind = "rate_limit_error"
         return ApiError(429, error.message, error_type=kind, code=error.code, retry_after_s=_RETRY_AFTER_S)
-    return ApiError(502, f"The LLM server refused: {error.message}", error_type="server_error", code=error.code)
+    return _server_error(502, f"The LLM server refused: {error.message}", error.code)
+
+
+def _server_error(status: int, message: str, code: str | None) -> ApiError:
+    return ApiError(status, message, error_type="server_error", code=code)
 
 
 _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     ApiError: lambda error: error,
     retrieval.NotFound: lambda error: ApiError(404, error.message, code="not_found"),
     retrieval.AlreadyExists: _bad_request("already_exists", "name"),  # not 409: SDKs retry that
+    retrieval.InvalidName: _bad_request("invalid_name", "name"),
     retrieval.DocumentError: lambda error: ApiError(400, error.message, param="file", code=error.code),
     retrieval.EmptyKnowledgeBase: _bad_request("knowledge_base_empty", "model"),
     retrieval.QueryError: _bad_request("invalid_query", "query"),
     retrieval.EmbedderUnavailable: _unavailable("embedder_unavailable"),
+    retrieval.EmbedderRefused: lambda error: _server_error(500, error.message, "embedder_refused"),
     retrieval.IndexDamaged: _unavailable("index_rebuilding"),
     agent.LanguageModelUnavailable: _unavailable("model_unavailable"),
     agent.LanguageModelRefused: _refused,
     agent.BudgetExceeded: _bad_request("budget_exceeded"),
-    agent.PlanInvalid: lambda error: ApiError(500, error.message, error_type="server_error", code="plan_invalid"),
+    agent.ToolsetUnavailable: _unavailable("tools_unavailable"),
+    agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
     RequestValidationError: lambda error: _invalid(error.errors()),
     ValidationError: lambda error: _invalid(error.errors()),
     HTTPException: lambda error: _http(error),
@@ -92,8 +99,7 @@ def to_api_error(error: BaseException) -> ApiError:
         if kind in _CONVERTERS:
             return _CONVERTERS[kind](error)
     _log.error("Unforeseen error", exc_info=error)
-    message = "Something went wrong here; the log tells what."
-    return ApiError(500, message, error_type="server_error", code="internal_error")
+    return _server_error(500, "Something went wrong here; the log tells what.", "internal_error")
 
 
 def _invalid(errors: Any) -> ApiError:
