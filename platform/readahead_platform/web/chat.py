@@ -1,0 +1,131 @@
+"""The conversation with one knowledge base."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import aclosing
+
+from nicegui import ui
+
+from readahead_agents.events import Token
+from readahead_platform.gateway.errors import to_api_error
+from readahead_platform.web.answer_card import AnswerCard, OpenSource
+from readahead_platform.web.composer import Composer
+from readahead_platform.web.elements import block, text
+from readahead_platform.web.suggestions import suggestions
+from readahead_platform.web.turns import Tab, Turn, messages_for
+from readahead_platform.web.visitor import Visitor
+from readahead_retrieval.types import KnowledgeBase
+
+_REDRAW_S = 0.06
+"""Seconds between redraws while tokens stream: faster than reading, and slow enough for a slow connection."""
+_SIGNED_OUT = "Your API key was revoked. Reload the page to sign in again."
+
+
+class Chat:
+    """Shows the turns of the tab's knowledge base and runs one answer at a time."""
+
+    def __init__(self, visitor: Visitor, tab: Tab, open_source: OpenSource) -> None:
+        self._visitor = visitor
+        self._tab = tab
+        self._open_source = open_source
+        self._kb: KnowledgeBase | None = None
+        self._task: asyncio.Task[None] | None = None
+        with block("ra-messages").props('role="log" aria-label="Conversation" tabindex="0"'):
+            self._welcome = block("ra-welcome")
+            self._list = block("ra-turns")
+        self._composer = Composer(tab, self.ask, self.stop)
+        ui.context.client.on_delete(self.stop)
+
+    async def show(self, kb: KnowledgeBase | None) -> None:
+        """Changes to another knowledge base; an answer that is still running is stopped."""
+        self.stop()
+        self._kb = kb
+        self._list.clear()
+        self._composer.set_enabled(kb is not None)
+        if kb is not None:
+            with self._list:
+                for turn in self._tab.turns(kb.id):
+                    self._card(turn)
+        await self.refresh_welcome()
+
+    async def refresh_welcome(self) -> None:
+        """What stands there before the first question."""
+        kb = self._kb
+        empty = kb is None or not self._tab.turns(kb.id)
+        documents = await self._visitor.context.library.list_documents(self._visitor.tenant, kb.id) if kb else []
+        if kb is not self._kb:
+            return
+        self._welcome.visible = empty
+        self._welcome.clear()
+        with self._welcome:
+            text("What would you like to know?" if documents else "Add your first PDF", "ra-welcome__title", "h2")
+            text(_lead(kb, len(documents)), "ra-welcome__lead", "p")
+            with block("ra-suggestions"):
+                for question in suggestions(documents):
+                    self._suggestion(question)
+
+    def _suggestion(self, question: str) -> None:
+        with block("ra-suggestion", "button").props('type="button"').on("click", lambda: self.ask(question)):
+            ui.label(question)
+
+    async def ask(self, question: str) -> None:
+        """Starts an answer; ignored while another runs."""
+        if self._kb is None or self._task is not None:
+            return
+        turns, turn = self._tab.turns(self._kb.id), Turn(question)
+        self._welcome.visible = False
+        with self._list:
+            card = self._card(turn)
+        self._composer.set_busy(True)
+        self._task = asyncio.create_task(self._answer(self._kb, turns, turn, card), name="web-answer")
+        self._task.add_done_callback(self._finished)
+
+    def stop(self) -> None:
+        """Ends the running answer, down to the engine."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        if self._task is task:
+            self._task = None
+
+    async def _answer(self, kb: KnowledgeBase, turns: deque[Turn], turn: Turn, card: AnswerCard) -> None:
+        earlier = [kept for kept in turns if kept is not turn]
+        turns.append(turn)
+        try:
+            await self._stream(kb, earlier, turn, card)
+        except asyncio.CancelledError:
+            turn.stopped = True
+        except Exception as error:  # noqa: BLE001 - the top-level loop of an answer: any error becomes a sentence
+            turn.error = to_api_error(error).message
+        turn.done = True
+        if not self._list.is_deleted:
+            card.refresh()
+            self._composer.set_busy(False)
+
+    async def _stream(self, kb: KnowledgeBase, earlier: list[Turn], turn: Turn, card: AnswerCard) -> None:
+        visitor, drawn_at = self._visitor, 0.0
+        if not await visitor.still_welcome():
+            turn.error = _SIGNED_OUT
+            return
+        messages = messages_for(earlier, turn.question)
+        async with aclosing(visitor.context.chat.ask(visitor.tenant, kb.id, messages, self._tab.route)) as stream:
+            async for event in stream:
+                turn.apply(event)
+                now = asyncio.get_running_loop().time()
+                if not isinstance(event, Token) or now - drawn_at > _REDRAW_S:
+                    card.refresh()
+                    drawn_at = now
+
+    def _card(self, turn: Turn) -> AnswerCard:
+        return AnswerCard(turn, self._open_source, lambda: self.ask(turn.question))
+
+
+def _lead(kb: KnowledgeBase | None, documents: int) -> str:
+    if kb is None:
+        return "Make a knowledge base first, then drop PDFs anywhere on this page."
+    if not documents:
+        return "Drop PDFs anywhere on this page. You can ask as soon as the first one has been read."
+    return f"Answers come from {kb.name} and cite the page they stand on."

@@ -1,0 +1,116 @@
+"""What was asked and answered in one browser tab. Knows nothing of the page: events come in, a state stands."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from readahead_agents.events import (
+    Answered,
+    CitationFound,
+    PlanMade,
+    StepFinished,
+    StepStarted,
+    Token,
+)
+from readahead_agents.llm import Message
+from readahead_platform.gateway.chat_service import ChatEvent
+from readahead_platform.routing.route import RequestedRoute, RouteChosen
+from readahead_retrieval.types import Citation
+
+MAX_TURNS = 40
+"""Turns kept of one conversation; older ones are forgotten."""
+MAX_CONVERSATIONS = 20
+"""Knowledge bases whose conversation a tab keeps."""
+HISTORY_TURNS = 4
+"""Earlier turns sent along with a question."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One step of an agent's run."""
+
+    id: str
+    tool: str
+    ok: bool | None = None
+    """None while it runs."""
+    summary: str = ""
+    elapsed_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class Turn:
+    """A question, and its answer as far as it has come."""
+
+    question: str
+    answer: str = ""
+    route: RouteChosen | None = None
+    reasoning: str = ""
+    repairs: tuple[str, ...] = ()
+    steps: list[Step] = field(default_factory=list)
+    citations: tuple[Citation, ...] = ()
+    covered: bool = True
+    cut_short: bool = False
+    """The answer ended because it reached its length."""
+    done: bool = False
+    stopped: bool = False
+    error: str = ""
+
+    def apply(self, event: ChatEvent) -> None:
+        """Takes one event of the run in."""
+        match event:
+            case RouteChosen():
+                self.route = event
+            case PlanMade(reasoning=reasoning, repairs=repairs):
+                self.reasoning, self.repairs = reasoning, repairs
+            case StepStarted(step=step, tool=tool):
+                self.steps.append(Step(step, tool))
+            case StepFinished():
+                self._finish_step(event)
+            case Token(text=text):
+                self.answer += text
+            case CitationFound(citation=citation):
+                self.citations += (citation,)
+            case Answered():
+                self.answer, self.citations, self.covered = event.answer, event.citations, event.covered
+                self.cut_short = event.finish_reason == "length"
+            case _:
+                pass  # evidence is shown by the citations drawn from it
+
+    def _finish_step(self, event: StepFinished) -> None:
+        for step in self.steps:
+            if step.id == event.step and step.ok is None:
+                step.ok, step.summary, step.elapsed_ms = event.ok, event.summary, event.elapsed_ms
+
+    @property
+    def unsupported(self) -> bool:
+        """An answer of the model that no passage was found for."""
+        return self.done and self.covered and bool(self.answer) and not self.citations and not self.stopped
+
+
+@dataclass(slots=True)
+class Tab:
+    """The conversations of one browser tab; gone when the tab is."""
+
+    kb_id: str = ""
+    route: RequestedRoute = "auto"
+    _turns: OrderedDict[str, deque[Turn]] = field(default_factory=OrderedDict)
+
+    def turns(self, kb_id: str) -> deque[Turn]:
+        """The conversation with one knowledge base, oldest turn first."""
+        turns = self._turns.setdefault(kb_id, deque(maxlen=MAX_TURNS))
+        self._turns.move_to_end(kb_id)
+        while len(self._turns) > MAX_CONVERSATIONS:
+            self._turns.popitem(last=False)
+        return turns
+
+    def forget(self, kb_id: str) -> None:
+        self._turns.pop(kb_id, None)
+
+
+def messages_for(turns: Sequence[Turn], question: str) -> list[Message]:
+    """The last answered turns, then the question."""
+    answered = [turn for turn in turns if turn.done and turn.answer and not turn.error][-HISTORY_TURNS:]
+    pairs = [(Message("user", turn.question), Message("assistant", turn.answer)) for turn in answered]
+    return [message for pair in pairs for message in pair] + [Message("user", question)]

@@ -1,0 +1,82 @@
+"""The page's words for states, steps and routes: plain, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from readahead_retrieval.types import Document, DocumentState
+
+TOOLS = {
+    "query_rag_with_context": "Search the documents",
+    "generate_analysis": "Analyse what was found",
+    "generate_summary": "Summarise what was found",
+}
+ROUTES = {"auto": "Auto", "rag": "Search", "agent": "Agent"}
+_FEW = 6
+"""Page numbers that are listed before the rest is counted."""
+
+
+def document_line(document: Document) -> str:
+    """Where a document stands."""
+    match document.state:
+        case DocumentState.QUEUED:
+            return "Waiting to be read"
+        case DocumentState.EXTRACTING if document.pages:
+            return f"Reading page {min(document.pages_done + 1, document.pages)} of {document.pages}"
+        case DocumentState.EXTRACTING:
+            return "Opening the file"
+        case DocumentState.CHUNKING:
+            return "Cutting the text into passages"
+        case DocumentState.EMBEDDING:
+            return f"Embedding passages, {document.chunks_done} of {document.chunks}"
+        case DocumentState.INDEXING:
+            return "Adding it to the index"
+        case DocumentState.SEARCHABLE:
+            return f"{_count(document.pages, 'page')} · {_count(document.chunks, 'passage')}"
+        case DocumentState.CANCELLED:
+            return "Cancelled"
+        case DocumentState.FAILED:
+            return document.error_message or "It could not be read."
+
+
+def unread_line(document: Document) -> str:
+    """Which pages hold no text that can be used; empty when all do."""
+    pages = document.pages_unread
+    if not pages or document.state is not DocumentState.SEARCHABLE:
+        return ""
+    listed = ", ".join(str(page) for page in pages[:_FEW])
+    more = f" and {len(pages) - _FEW} more" if len(pages) > _FEW else ""
+    plural = "pages" if len(pages) > 1 else "page"
+    return f"Without readable text: {plural} {listed}{more} (scanned?)"
+
+
+def progress(document: Document) -> float:
+    """0–1, for a bar: reading is the first half, embedding most of the second."""
+    read = document.pages_done / document.pages if document.pages else 0.0
+    embedded = document.chunks_done / document.chunks if document.chunks else 0.0
+    match document.state:
+        case DocumentState.QUEUED:
+            return 0.0
+        case DocumentState.EXTRACTING:
+            return 0.5 * read
+        case DocumentState.CHUNKING:
+            return 0.5
+        case DocumentState.EMBEDDING:
+            return 0.5 + 0.4 * embedded
+        case DocumentState.INDEXING:
+            return 0.92
+        case _:
+            return 1.0
+
+
+def tool_name(tool: str) -> str:
+    return TOOLS.get(tool, tool.replace("_", " ").capitalize())
+
+
+def steps_line(steps: Sequence[float]) -> str:
+    """ "3 steps, 2.1 s" from the milliseconds of finished steps."""
+    return f"{_count(len(steps), 'step')}, {sum(steps) / 1000:.1f} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
