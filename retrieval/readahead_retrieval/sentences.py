@@ -10,11 +10,12 @@ _END = re.compile(r"(?:[.!?…]+[\"'”’»)\]」』]*(?=\s)|[。！？][\"'”
 _LINE = re.compile(r"\n")
 _LAST_WORD = re.compile(r"(\S+)\Z")
 
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof sr jr st mt gen col sgt capt lt rev hon gov sen rep pres vs cf al ca approx fig figs eq eqs ref"
-    " refs no nos vol vols art arts sec secs ch chap pp p ed eds trans inc ltd co corp dept univ est jan feb mar apr"
-    " jun jul aug sep sept oct nov dec e.g i.e a.m p.m u.s u.k u.n ph.d".split()
-)
+_ABBREVIATIONS_TEXT = """
+mr mrs ms dr prof sr jr st mt gen col sgt capt lt rev hon gov sen rep pres vs cf al ca approx fig figs eq eqs ref refs
+no nos vol vols art arts sec secs ch chap pp p ed eds trans inc ltd co corp dept univ est jan feb mar apr jun jul aug
+sep sept oct nov dec e.g i.e a.m p.m u.s u.k u.n ph.d
+"""
+_ABBREVIATIONS = frozenset(_ABBREVIATIONS_TEXT.split())
 # "1.", "a.", "iv.", "가.", "3.2.": the number of a paragraph or of a date, not the end of a sentence.
 _LABEL = re.compile(r"\(?(?:\d{1,4}|[A-Za-z]|[ivxIVX]{1,5}|[가나다라마바사아자차카타파하])(?:\.\d+)*\Z")
 

@@ -20,8 +20,16 @@ _INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC
 """The child sees no other variable: keys and addresses of the service are none of its business."""
 
 
+_DELIBERATE = frozenset({signal.SIGABRT, signal.SIGTRAP, signal.SIGILL})
+"""How PDFium, and the C library, end a process that gets no more memory."""
+
+
 class ChildDied(Exception):
     """The process ended, or sent what is no message, before it was done."""
+
+    def __init__(self, *, out_of_memory: bool = False) -> None:
+        super().__init__()
+        self.out_of_memory = out_of_memory
 
 
 class ChildTimedOut(Exception):
@@ -74,14 +82,24 @@ class ReaderProcess:
                 body = await self._process.stdout.readexactly(frames.body_length(header))
         except TimeoutError:
             raise ChildTimedOut from None
-        except (asyncio.IncompleteReadError, ValueError):
+        except ValueError:
             raise ChildDied from None
+        except asyncio.IncompleteReadError:
+            # It closed its end; whether it is still ending or hangs there, the reason to give is the same.
+            raise ChildDied(out_of_memory=await self._died_for_memory()) from None
         try:
             if len(body) > _LARGE_BODY_BYTES:
                 return await asyncio.to_thread(frames.decode_message, body)
             return frames.decode_message(body)
         except msgspec.MsgspecError:
             raise ChildDied from None
+
+    async def _died_for_memory(self) -> bool:
+        try:
+            async with asyncio.timeout(1):
+                return -await self._process.wait() in _DELIBERATE
+        except TimeoutError:
+            return False
 
     async def kill(self) -> None:
         """Ends and reaps the child; harmless when it is gone."""

@@ -63,21 +63,22 @@ class PdfReader:
             DocumentError: `timed_out` when the file as a whole takes too long; `corrupt` or `too_large` when no page
                 survived.
         """
-        number, lost = 1, 0
-        while number <= self.page_count:
+        number = lost = lost_for_memory = 0
+        while number < self.page_count:
+            number += 1
             try:
                 page = await self._next_page()
-            except (ChildDied, ChildTimedOut):
+            except (ChildDied, ChildTimedOut) as failure:
                 if self._seconds_left <= 0:
                     raise _timed_out(self._limits.timeout_s) from None
                 lost += 1
+                lost_for_memory += isinstance(failure, ChildDied) and failure.out_of_memory
                 if lost == self.page_count:
-                    raise _every_page_failed() from None
+                    raise _every_page_failed(out_of_memory=lost_for_memory == lost) from None
                 page = _unread(number)
                 if number < self.page_count:
                     await self._start(first_page=number + 1)
             yield page
-            number += 1
 
     async def _start(self, first_page: int) -> None:
         await self.close()
@@ -95,8 +96,8 @@ class PdfReader:
             opened = await self._receive(self._seconds_left)
         except ChildTimedOut:
             raise _timed_out(self._limits.timeout_s) from None
-        except ChildDied:
-            raise _cannot_be_opened() from None
+        except ChildDied as failure:
+            raise _too_large() if failure.out_of_memory else _corrupt("opening it breaks the reader") from None
         assert isinstance(opened, frames.Opened)
         self.page_count, self.title = opened.page_count, opened.title
 
@@ -160,8 +161,8 @@ async def render_page(
         message = await child.receive(limits.page_timeout_s)
     except ChildTimedOut:
         raise _timed_out(limits.page_timeout_s) from None
-    except ChildDied:
-        raise DocumentError("too_large", f"Page {number} needs more memory to draw than a page may take.") from None
+    except ChildDied as failure:
+        raise _too_large() if failure.out_of_memory else _corrupt(f"page {number} cannot be drawn") from None
     finally:
         await child.kill()
     if isinstance(message, frames.Failed):
@@ -182,9 +183,13 @@ def _timed_out(seconds: float) -> DocumentError:
     )
 
 
-def _cannot_be_opened() -> DocumentError:
-    return DocumentError("corrupt", "The file is damaged: opening it breaks the reader. Save or export it again.")
+def _every_page_failed(*, out_of_memory: bool) -> DocumentError:
+    return _too_large() if out_of_memory else _corrupt("none of its pages can be read")
 
 
-def _every_page_failed() -> DocumentError:
-    return DocumentError("corrupt", "The file is damaged: none of its pages can be read. Save or export it again.")
+def _corrupt(why: str) -> DocumentError:
+    return DocumentError("corrupt", f"The file is damaged: {why}. Save or export it again.")
+
+
+def _too_large() -> DocumentError:
+    return DocumentError("too_large", "The file needs more memory than a file may take. Split it or export it again.")

@@ -41,7 +41,8 @@ def render_png(document: pdfium.PdfDocument, number: int, width: int, boxes: Seq
 def _scale(size: tuple[float, float], width: int) -> float:
     page_width, page_height = (max(side, 1.0) for side in size)
     wanted = min(max(width, MIN_WIDTH), MAX_WIDTH) / page_width
-    return min(wanted, math.sqrt(MAX_PIXELS / (page_width * page_height)))
+    scale = min(wanted, math.sqrt(MAX_PIXELS / (page_width * page_height)))
+    return scale * (1 - 1e-9)  # PDFium rounds up, and 595 × (400 / 595) is a little more than 400
 
 
 def _mark(image: Image.Image, boxes: Sequence[Sequence[float]]) -> None:
