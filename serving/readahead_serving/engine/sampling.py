@@ -56,6 +56,7 @@ class TokenChooser:
         return forced
 
 
+@torch.inference_mode()  # logits come from inference mode and are edited in place
 def choose_tokens(logits: Tensor, choosers: Sequence[TokenChooser]) -> list[int | None]:
     """Chooses one token for each row.
 
