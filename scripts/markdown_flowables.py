@@ -14,6 +14,7 @@ from typing import Any
 from reportlab.lib import colors
 from reportlab.lib.enums import TA_CENTER, TA_JUSTIFY
 from reportlab.lib.styles import ParagraphStyle
+from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.platypus import Flowable, Paragraph, Spacer, Table, TableStyle
 
 Directive = Callable[[str], list[Flowable]]
@@ -21,6 +22,7 @@ INK = colors.HexColor("#1c2733")
 ACCENT = colors.HexColor("#1f5f6b")
 RULE = colors.HexColor("#c3ced6")
 BAND = colors.HexColor("#eef3f5")
+_PADDING = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +71,26 @@ def inline(text: str) -> str:
     return re.sub(r"\*(.+?)\*", r"<i>\1</i>", re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", safe))
 
 
-def _weight(column: list[str]) -> int:
-    longest_word = max(len(word) for text in column for word in text.split())
-    return max(min(max(map(len, column)), 42), longest_word + 5)
+def _column_widths(rows: list[list[str]], look: Look, width: float) -> list[float]:
+    """As wide as their longest word at least; what is left goes to the columns with the longest texts."""
+    size = look.size * 0.9
+    columns = [[row[i] for row in rows] for i in range(len(rows[0]))]
+    least = [
+        max(stringWidth(word, look.bold, size) for text in column for word in text.split()) + 2 * _PADDING + 1
+        for column in columns
+    ]
+    wishes = [min(max(map(len, column)), 42) for column in columns]
+    spare = width - sum(least)
+    return [narrowest + spare * wish / sum(wishes) for narrowest, wish in zip(least, wishes, strict=True)]
 
 
 def table(rows: list[list[str]], look: Look, width: float) -> Table:
     """A table whose first row is repeated on every page; columns are as wide as their longest text asks for."""
-    weights = [_weight([row[i] for row in rows]) for i in range(len(rows[0]))]
     cells = [
         [Paragraph(inline(text), look.style("head" if number == 0 else "cell")) for text in row]
         for number, row in enumerate(rows)
     ]
-    made = Table(cells, colWidths=[width * w / sum(weights) for w in weights], repeatRows=1, spaceAfter=look.size)
+    made = Table(cells, colWidths=_column_widths(rows, look, width), repeatRows=1, spaceAfter=look.size)
     made.setStyle(
         TableStyle(
             [
@@ -90,8 +99,8 @@ def table(rows: list[list[str]], look: Look, width: float) -> Table:
                 ("LINEBELOW", (0, 0), (-1, -1), 0.5, RULE),
                 ("TOPPADDING", (0, 0), (-1, -1), 2.5),
                 ("BOTTOMPADDING", (0, 0), (-1, -1), 3.5),
-                ("LEFTPADDING", (0, 0), (-1, -1), 4),
-                ("RIGHTPADDING", (0, 0), (-1, -1), 4),
+                ("LEFTPADDING", (0, 0), (-1, -1), _PADDING),
+                ("RIGHTPADDING", (0, 0), (-1, -1), _PADDING),
             ]
         )
     )

@@ -36,15 +36,15 @@ class Composer:
             self._field.on("keydown", self._on_enter, js_handler=_ENTER)
             with block("ra-composer__bar"):
                 self._build_routes()
-                self._send_button = ui.button("Send", icon="arrow_upward", on_click=self._on_click)
-                self._stop_button = ui.button("Stop", icon="stop", on_click=stop)
+                self._send_button = ui.button("Send", icon="arrow_upward", on_click=self._on_click, color=None)
+                self._stop_button = ui.button("Stop", icon="stop", on_click=stop, color=None)
         for button, kind in ((self._send_button, "main"), (self._stop_button, "stop")):
             button.props("unelevated no-caps").classes(f"ra-button ra-button--{kind}")
         self.set_busy(False)
 
     def _build_routes(self) -> None:
         routes = ui.toggle(dict(ROUTES), value=self._tab.route).classes("ra-routes")
-        routes.props('unelevated no-caps dense aria-label="How to answer"')
+        routes.props('unelevated no-caps dense toggle-color="ra" toggle-text-color="ra" aria-label="How to answer"')
         with routes:
             ui.tooltip("Auto decides; Search asks once; Agent works in steps").props("delay=700")
 

@@ -34,7 +34,7 @@ class DocumentRow:
                 with block("ra-bar") as self._bar:
                     self._fill = block("ra-bar__fill")
                 self._build_password()
-                self._retry = ui.button("Try again", on_click=lambda: again(self._document, None))
+                self._retry = ui.button("Try again", on_click=lambda: again(self._document, None), color=None)
                 self._retry.props("flat dense no-caps").classes("ra-link")
             icon_button(
                 "delete_outline", f"Delete {_quotable(document.name)}", lambda: remove(self._document), "ra-quiet"
@@ -45,7 +45,7 @@ class DocumentRow:
         with block("ra-document__lock") as self._lock:
             self._password = ui.input("Password", password=True).classes("ra-field ra-field--small")
             self._password.props('outlined dense autocomplete="off"').on("keydown.enter", self._unlock)
-            ui.button("Unlock", on_click=self._unlock).props("unelevated dense no-caps").classes(
+            ui.button("Unlock", on_click=self._unlock, color=None).props("unelevated dense no-caps").classes(
                 "ra-button ra-button--main"
             )
 

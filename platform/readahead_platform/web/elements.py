@@ -30,7 +30,7 @@ def text(content: str, classes: str, tag: str = "div") -> ui.element:
 
 def icon_button(icon: str, label: str, on_click: Callable[..., Any], classes: str = "") -> ui.button:
     """A button that shows only an icon; `label` is its name for screen readers and its tooltip."""
-    button = ui.button(icon=icon, on_click=on_click).props(f'flat round dense aria-label="{label}"')
+    button = ui.button(icon=icon, on_click=on_click, color=None).props(f'flat round dense aria-label="{label}"')
     with button.classes(f"ra-icon-button {classes}"):
         ui.tooltip(label).props("delay=500")
     return button
@@ -54,10 +54,12 @@ async def confirmed(title: str, body: str, action: str) -> bool:
         text(title, "ra-dialog__title", "h2")
         text(body, "ra-dialog__body", "p")
         with block("ra-dialog__actions"):
-            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps").classes("ra-button")
-            ui.button(action, on_click=lambda: dialog.submit(True)).props("unelevated no-caps autofocus").classes(
-                "ra-button ra-button--danger"
+            ui.button("Cancel", on_click=lambda: dialog.submit(False), color=None).props("flat no-caps").classes(
+                "ra-button"
             )
+            ui.button(action, on_click=lambda: dialog.submit(True), color=None).props(
+                "unelevated no-caps autofocus"
+            ).classes("ra-button ra-button--danger")
     answer = await dialog
     dialog.delete()
     return bool(answer)

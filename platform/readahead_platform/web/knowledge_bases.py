@@ -27,7 +27,7 @@ class KnowledgeBases:
         with block("ra-kb-form") as self._form:
             self._name = ui.input("Name").classes("ra-field ra-field--small").props("outlined dense maxlength=64")
             self._name.on("keydown.enter", self._create).on("keydown.esc", self._close_form)
-            ui.button("Create", on_click=self._create).props("unelevated dense no-caps").classes(
+            ui.button("Create", on_click=self._create, color=None).props("unelevated dense no-caps").classes(
                 "ra-button ra-button--main"
             )
             self._problem = ui.label().classes("ra-error").props('role="alert"')

@@ -35,7 +35,9 @@ def build_sign_in(context: GatewayContext, problem: str = "") -> None:
                 error.text = _UNKNOWN
 
         key.on("keydown.enter", submit)
-        ui.button("Sign in", on_click=submit).props("unelevated no-caps").classes("ra-button ra-button--main ra-wide")
+        ui.button("Sign in", on_click=submit, color=None).props("unelevated no-caps").classes(
+            "ra-button ra-button--main ra-wide"
+        )
         text(
             "readahead up prints the key when it starts, and a link that signs you in without typing it.",
             "ra-sign-in__hint",

@@ -10,6 +10,7 @@ _SAMPLES = {
     "c40-cold-room-controller-manual.pdf": "What does error code E12 mean, and what should I do?",
     "saltmere-harbour-handbook.pdf": "How high did the water rise in the storm of January 2028?",
     "travel-and-expense-policy.pdf": "How much is paid per kilometre for a private car?",
+    "site-inspection-report.pdf": "What was found on the footbridge, and by when must it be mended?",
     "night-ventilation-note.pdf": "Summarize the findings on night ventilation and planted roofs.",
     "moonlight-library-ko.pdf": "열람실에는 좌석이 몇 석 있습니까?",
 }
