@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from readahead_platform.credentials import read_credentials, write_credentials
 from readahead_platform.errors import SettingsError, StartError
@@ -18,6 +19,8 @@ from readahead_platform.gateway.context import GatewayContext, open_context
 from readahead_platform.gateway.tenants import DEFAULT_TENANT, TenantStore
 from readahead_platform.settings import LoadedSettings, Settings
 from readahead_platform.supervisor import LlmSupervisor, supervised
+from readahead_platform.web.app import mount
+from readahead_platform.web.sign_in_links import SignInLinks
 
 _GRACEFUL_SHUTDOWN_S = 3
 """For requests in flight when the service stops; streams are cut after it."""
@@ -30,6 +33,8 @@ class Service:
     context: GatewayContext
     supervisor: LlmSupervisor
     api_key: str
+    sign_in_links: SignInLinks | None
+    """Makes links to the web page that need no typing; None where the page is off."""
     stopped: asyncio.Task[None]
     """Ends when the gateway does."""
 
@@ -50,8 +55,10 @@ async def running_service(
         open_context(settings, supervisor, embedding_model) as context,
     ):
         api_key = await ensure_credentials(context.tenants, settings.home)
-        async with _gateway(context, gateway_socket) as stopped:
-            yield Service(context, supervisor, api_key, stopped)
+        app = create_app(context)
+        links = mount(app, context) if settings.web else None
+        async with _gateway(app, gateway_socket) as stopped:
+            yield Service(context, supervisor, api_key, links, stopped)
 
 
 def bind_gateway(host: str, port: int) -> socket.socket:
@@ -105,9 +112,9 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _gateway(context: GatewayContext, gateway_socket: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def _gateway(app: FastAPI, gateway_socket: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
     config = uvicorn.Config(
-        create_app(context),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -94,6 +94,9 @@ def _position(document: Document) -> tuple[int, int]:
 
 def _greet(settings: Settings, service: Service, question: str | None) -> None:
     typer.echo(f"\nReadahead is ready at {settings.client_url}")
+    if service.sign_in_links is not None:
+        link = settings.client_url + service.sign_in_links.path(service.api_key)
+        typer.echo(f"  Web page  {link} (signs you in, once)")
     typer.echo(f"  API key   {service.api_key}")
     typer.echo(f"  API       {settings.client_url}/v1 (OpenAI-compatible)")
     if question is not None:

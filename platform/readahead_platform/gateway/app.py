@@ -24,7 +24,7 @@ from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import install_error_handlers
 from readahead_platform.gateway.middleware import BodyLimitMiddleware, MetricsMiddleware, RequestIdMiddleware
 
-_UPLOAD = re.compile(r"/v1/files/?")
+_UPLOAD = re.compile(r"/v1/files/?|/_nicegui/client/[^/]+/upload/\d+")
 _MULTIPART_ROOM = 64 << 10
 """Bytes that the parts around an uploaded file may take."""
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
