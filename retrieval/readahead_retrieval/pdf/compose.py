@@ -20,34 +20,57 @@ from readahead_retrieval.types import Box, Heading, Word
 
 CELL_SEPARATOR = " | "
 MAX_HEADING_CHARACTERS = 120
+MAX_BOLD_HEADING_CHARACTERS = 80
+MAX_HEADING_LINES = 3
+MAX_BOLD_SHARE = 0.3
+"""Where more of the text is bold, bold letters say nothing."""
 
 _LABEL = re.compile(r"(?:[•◦▪■□●○◆▶–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|[①-⑳]|\d{1,2}(?:\.\d+)*\.?)\Z")
+_NO_HEADING = re.compile(r"\.\.\.|[.,;]\Z")  # an entry of a table of contents, or a sentence
+_HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 _ENDS_SENTENCE = re.compile(r"[.!?:;。！？][\"'”’)\]]*\Z")
 _WRITTEN_WITHOUT_SPACES = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
 
 
-class FontSizes:
-    """Which size is the body's, over the pages seen so far."""
+class BodyFont:
+    """The size and weight that most text has, over the pages seen so far."""
 
     def __init__(self) -> None:
-        self._characters: Counter[float] = Counter()
+        self._sizes: Counter[float] = Counter()
+        self._bold = 0
 
     def see(self, lines: Sequence[Line]) -> None:
         for line in lines:
-            self._characters[round(line.size * 2) / 2] += line.characters
+            self._sizes[round(line.size, 1)] += line.characters
+            self._bold += line.characters if line.bold else 0
 
-    def heading_level(self, line: Line) -> int | None:
-        """1–3, or None for a line of the body."""
-        body = self._characters.most_common(1)[0][0] if self._characters else 0.0
-        letters = sum(character.isalpha() for cell in line.cells for word in cell.words for character in word.text)
-        if not body or letters < 2 or line.characters > MAX_HEADING_CHARACTERS:
-            return None
-        if len(_joined_cells(line)) > 1:
-            return None
-        ratio = line.size / body
-        if ratio >= 1.2:
-            return 1 if ratio >= 1.5 else 2
-        return 3 if line.bold and ratio > 0.95 else None
+    def heading_levels(self, lines: Sequence[Line]) -> list[int | None]:
+        """For each line its level as a heading, 1–3, or None for the body."""
+        body = self._sizes.most_common(1)[0][0] if self._sizes else 0.0
+        bold_tells = self._bold < MAX_BOLD_SHARE * self._sizes.total()
+        levels = [_level(line, line.size / body if body else 1.0, bold_tells) for line in lines]
+        first = 0
+        for index in range(1, len(levels) + 1):
+            if index == len(levels) or levels[index] != levels[first]:
+                if index - first > MAX_HEADING_LINES:
+                    levels[first:index] = [None] * (index - first)  # a paragraph in large or bold letters
+                first = index
+        return levels
+
+
+def _level(line: Line, ratio: float, bold_tells: bool) -> int | None:
+    """Level of a line whose type is `ratio` times as high as the body's."""
+    larger = ratio >= 1.13
+    bolder = bold_tells and line.bold and ratio > 0.95
+    limit = MAX_HEADING_CHARACTERS if larger else MAX_BOLD_HEADING_CHARACTERS
+    if not (larger or bolder) or line.characters > limit or len(_joined_cells(line)) > 1:
+        return None
+    text = " ".join(word.text for cell in line.cells for word in cell.words)
+    if _NO_HEADING.search(text) or not _HAS_WORDS.search(text):
+        return None
+    if not larger:
+        return 3
+    return 1 if ratio >= 1.45 else 2
 
 
 @dataclass(slots=True)
@@ -67,20 +90,17 @@ class _Column:
     """Usual distance of its lines."""
 
 
-def compose(lines: Sequence[Line], width: float, height: float, sizes: FontSizes) -> Composed:
+def compose(lines: Sequence[Line], width: float, height: float, font: BodyFont) -> Composed:
     """Writes a page of `width` × `height` points; the words' boxes are normalised to 0–1."""
-    sizes.see(lines)
+    font.see(lines)
     columns = _columns(lines)
     writer = _Writer(width, height)
-    previous: Line | None = None
-    previous_level: int | None = None
-    for line in lines:
-        level = sizes.heading_level(line)
-        continues = previous is not None and level == previous_level and _continues(previous, line, columns)
-        if previous is not None:
-            writer.separate(previous, line, continues)
-        writer.write_line(line, level, continues)
-        previous, previous_level = line, level
+    levels = font.heading_levels(lines)
+    for index, line in enumerate(lines):
+        continues = index > 0 and levels[index] == levels[index - 1] and _continues(lines[index - 1], line, columns)
+        if index > 0:
+            writer.separate(lines[index - 1], line, continues)
+        writer.write_line(line, levels[index], continues)
     return writer.finish()
 
 

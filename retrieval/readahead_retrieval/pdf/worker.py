@@ -17,7 +17,7 @@ from pypdfium2 import raw
 from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.pdf import frames
 from readahead_retrieval.pdf.clean import clean_line
-from readahead_retrieval.pdf.compose import FontSizes, compose
+from readahead_retrieval.pdf.compose import BodyFont, compose
 from readahead_retrieval.pdf.labels import page_label
 from readahead_retrieval.pdf.layout import arrange
 from readahead_retrieval.pdf.pictures import picture_share
@@ -97,26 +97,26 @@ def _read(document: pdfium.PdfDocument, request: frames.ReadRequest, send: Send)
         raise DocumentError("too_large", f"The file has {count} pages; at most {request.max_pages} are read.")
     title = clean_line(document.get_metadata_value("Title"))[:MAX_TITLE_CHARACTERS]
     send(frames.Opened(count, title))
-    sizes = FontSizes()
+    font = BodyFont()
     for number in range(request.first_page, count + 1):
-        send(frames.PageFrame.of(_read_page(document, number, sizes)))
+        send(frames.PageFrame.of(_read_page(document, number, font)))
 
 
-def _read_page(document: pdfium.PdfDocument, number: int, sizes: FontSizes) -> Page:
+def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> Page:
     label = page_label(document, number)
     try:
         page = document[number - 1]
     except pdfium.PdfiumError:
         return _unread(number, label)
     try:
-        return _extract(page, number, label, sizes)
+        return _extract(page, number, label, font)
     except (pdfium.PdfiumError, PageTooLarge, MemoryError):
         return _unread(number, label)
     finally:
         page.close()
 
 
-def _extract(page: pdfium.PdfPage, number: int, label: str, sizes: FontSizes) -> Page:
+def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> Page:
     geometry = page_geometry(page)
     textpage = page.get_textpage()
     try:
@@ -126,7 +126,7 @@ def _extract(page: pdfium.PdfPage, number: int, label: str, sizes: FontSizes) ->
     # Looking at every drawn object costs more than reading the text, and tells nothing about a page full of text.
     usable = found.visible - found.unusable
     quality = judge(found.visible, found.unusable, picture_share(page) if usable < FEW_LETTERS else 0.0)
-    composed = compose(arrange(found.words), geometry.width, geometry.height, sizes)
+    composed = compose(arrange(found.words), geometry.width, geometry.height, font)
     return Page(
         number=number,
         label=label,
