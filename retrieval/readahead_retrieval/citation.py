@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from readahead_retrieval.boxes import line_boxes
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import EmbedderUnavailable
-from readahead_retrieval.index.analysis import is_number, terms
+from readahead_retrieval.index.analysis import COMMON, is_number, terms
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.store.passages import Passage, load_passages
 from readahead_retrieval.store.session import Database
@@ -40,14 +40,7 @@ MAX_SENTENCES = 200
 
 _NUMBER_WEIGHT = 3.0
 _COMMON_WEIGHT = 0.1
-_COMMON = frozenset(
-    terms(
-        "a an and are as at be been but by can did do does for from had has have he her his how i if in into is it its "
-        "may more most must no not of on or our shall she should so such than that the their them then there these "
-        "they this those to was we were what when where which who why will with would you your also according page "
-        "document documents states stated"
-    )
-)
+_COMMON = COMMON | frozenset(terms("also according document page says stated"))
 # "[1]", "[S2, S99]", "【3】": what a model says of its sources. It is neither believed nor held against it.
 _MARKER = re.compile(r"\[\s*[Ss]?\d+(?:\s*[,;–-]\s*[Ss]?\d+)*\s*\]|【[^】]*】")
 _LIST_LABEL = re.compile(r"\s*(?:[-*•]+|\d{1,2}[.)])\s+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
@@ -58,16 +59,17 @@ class Library:
             LibraryInUse: when another process has opened the same home.
         """
         home = Home(settings.home.expanduser())
-        lock = await asyncio.to_thread(HomeLock, home)
-        try:
+        async with AsyncExitStack() as on_failure:
+            lock = await asyncio.to_thread(HomeLock, home)
+            on_failure.callback(lock.release)
             url = settings.database_url or sqlite_url(home.database)
             await asyncio.to_thread(migrate, url)
             database, blobs = Database(url), Blobs(home.files, settings.max_file_bytes)
+            on_failure.push_async_callback(database.close)
             ingestion = Ingestion(settings, home, database, blobs, embedder, counter)
+            on_failure.push_async_callback(ingestion.close)
             await ingestion.start()
-        except BaseException:
-            lock.release()
-            raise
+            on_failure.pop_all()
         return cls(settings, lock, database, blobs, embedder, ingestion)
 
     async def close(self) -> None:

@@ -18,11 +18,12 @@ _TOKEN = re.compile(rf"\d+(?:[.,]\d+)+|[{_CJK}]+|[^\W_{_CJK}]+")
 _CJK_RUN = re.compile(rf"[{_CJK}]+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_POSSESSIVE = re.compile(r"(?<=\w)['’]s\b")
 
 
 def terms(text: str) -> list[str]:
     """The terms of a text in order, repeats kept."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", text).casefold())
     found: list[str] = []
     for token in _TOKEN.findall(folded):
         if _CJK_RUN.fullmatch(token):
@@ -30,6 +31,12 @@ def terms(text: str) -> list[str]:
         else:
             found.append(_normal_form(token))
     return found
+
+
+def query_terms(query: str) -> list[str]:
+    """The terms worth searching, each once: in a small knowledge base "what" may be rare, and is no less empty."""
+    unique = list(dict.fromkeys(terms(query)))
+    return [term for term in unique if term not in COMMON] or unique
 
 
 def is_number(term: str) -> bool:
@@ -53,3 +60,13 @@ def _singular(word: str) -> str:
     if word.endswith("ies") and not word.endswith(("eies", "aies")):
         return word[:-3] + "y"
     return word[:-1]
+
+
+COMMON = frozenset(
+    terms(
+        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is "
+        "it its may me more most must my no not of on or our shall she should so such than that the their them then "
+        "there these they this those to was we were what when where which who whom whose why will with would you your"
+    )
+)
+"""English words that say nothing of what a text is about."""

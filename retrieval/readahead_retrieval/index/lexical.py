@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tantivy
 
-from readahead_retrieval.index.analysis import terms
+from readahead_retrieval.index.analysis import query_terms, terms
 from readahead_retrieval.index.dense import Hit
 
 MAX_QUERY_TERMS = 64
@@ -63,7 +63,7 @@ class LexicalIndex:
 
     def search(self, query: str, limit: int, documents: Sequence[str] | None = None) -> list[Hit]:
         """Best first by BM25; a passage without any of the query's terms is no hit."""
-        wanted = list(dict.fromkeys(terms(query)))[:MAX_QUERY_TERMS]
+        wanted = query_terms(query)[:MAX_QUERY_TERMS]
         if not wanted or limit == 0 or (documents is not None and not documents):
             return []
         # Built from terms, never parsed: what a user types is no query syntax.

@@ -70,4 +70,4 @@ async def stale(session: AsyncSession) -> list[str]:
 async def names(session: AsyncSession) -> dict[str, str]:
     """The current generation's folder, by knowledge base; every other folder is a left-over."""
     rows = await session.execute(select(GenerationRow.kb_id, GenerationRow.name))
-    return dict(rows.tuples().all())
+    return {row.kb_id: row.name for row in rows}

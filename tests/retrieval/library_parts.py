@@ -1,0 +1,96 @@
+"""What the library's tests share: an embedder that needs no model, and short ways to say what a user does."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from readahead_retrieval.embedding import Embedder, Vectors
+from readahead_retrieval.errors import EmbedderUnavailable
+from readahead_retrieval.index.analysis import terms
+from readahead_retrieval.library import Library
+from readahead_retrieval.settings import RetrievalSettings
+from readahead_retrieval.tokens import EstimatedCounter
+from readahead_retrieval.types import Document
+
+TENANT = "acme"
+DIMENSION = 128
+
+
+class TermEmbedder:
+    """A bag of hashed terms: near is what shares words. Can be away, and tells how often it was asked."""
+
+    dimension = DIMENSION
+    max_tokens = 256
+
+    def __init__(self, model_id: str = "terms-1") -> None:
+        self.model_id = model_id
+        self.asked = 0
+        self.failures: Callable[[int], bool] = lambda asked: False
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
+        self.asked += 1
+        if self.failures(self.asked):
+            raise EmbedderUnavailable("The tests switched it off.")
+        return np.stack([self._vector(text) for text in texts])
+
+    def _vector(self, text: str) -> Vectors:
+        vector = np.full(DIMENSION, 1e-3, dtype=np.float32)
+        for term in terms(text):
+            digest = hashlib.sha256(f"{self.model_id} {term}".encode()).digest()
+            vector[digest[0] % DIMENSION] += 1.0
+        unit: Vectors = vector / np.linalg.norm(vector)
+        return unit
+
+
+def settings(home: Path, **values: object) -> RetrievalSettings:
+    """Chunks so short that each page of the samples has its own."""
+    small = {"chunk_tokens": 64, "chunk_overlap_tokens": 0, "embed_batch": 2, "embed_backoff_s": 0.001}
+    return RetrievalSettings.model_validate({"home": home, **small, **values})
+
+
+@asynccontextmanager
+async def opened(home: Path, embedder: Embedder | None = None, **values: object) -> AsyncIterator[Library]:
+    library = await Library.open(settings(home, **values), embedder or TermEmbedder(), EstimatedCounter())
+    try:
+        yield library
+    finally:
+        await library.close()
+
+
+async def blocks(data: bytes, size: int = 65536) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+async def upload(library: Library, path: Path, *, tenant: str = TENANT, name: str | None = None) -> str:
+    """Returns the file's id."""
+    return (await library.save_file(tenant, name or path.name, blocks(path.read_bytes()))).id
+
+
+async def add(library: Library, kb: str, path: Path, *, tenant: str = TENANT, password: str | None = None) -> Document:
+    """Uploads, adds, and waits until the document is finished."""
+    document = await library.add_document(tenant, kb, await upload(library, path, tenant=tenant), password)
+    return await finished(library, document.id, tenant=tenant)
+
+
+async def finished(library: Library, document_id: str, *, tenant: str = TENANT) -> Document:
+    async with asyncio.timeout(60):
+        last = None
+        async for last in library.watch(tenant, document_id):
+            pass
+    assert last is not None
+    return last
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that no event tells."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.02)
