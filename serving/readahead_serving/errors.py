@@ -10,6 +10,7 @@ ServingError
 ├── DeadlineExceeded              the request's own deadline passed before it was done
 ├── GenerationFailed              the engine gave one request up; others are unharmed
 ├── CannotListen                  the server's address can't be had
+├── BenchFailed                   a benchmark can't run, or measured nothing
 └── ModelLoadError                a model's files are missing, damaged or of an unknown kind
 """
 
@@ -86,6 +87,10 @@ class GenerationFailed(ServingError):
 
 class CannotListen(ServingError):
     """The server's address can't be had: it is in use or not ours."""
+
+
+class BenchFailed(ServingError):
+    """A benchmark can't run, or measured nothing."""
 
 
 class ModelLoadError(ServingError):
