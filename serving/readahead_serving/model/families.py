@@ -89,31 +89,30 @@ def config_from_hf(raw: Mapping[str, Any], origin: str) -> ModelConfig:
     fields.refuse_unless("hidden_act", ("silu",))
     fields.refuse_unless("use_sliding_window", (False,))
     fields.refuse_unless("mlp_bias", (False,))
-    heads = fields.integer("num_attention_heads")
-    hidden = fields.integer("hidden_size")
+    fields.refuse_unless("partial_rotary_factor", (1.0,))
+    heads, hidden = fields.integer("num_attention_heads"), fields.integer("hidden_size")
+    kv_heads, head_dim = fields.integer("num_key_value_heads", heads), fields.integer("head_dim", hidden // heads)
+    _check_heads(origin, heads, kv_heads, head_dim)
     bias = fields.get("attention_bias")
     theta, scaling = _hf_rope(fields)
-    return _checked(
-        origin,
-        ModelConfig(
-            family=family.name,
-            vocab_size=fields.integer("vocab_size"),
-            hidden_size=hidden,
-            intermediate_size=fields.integer("intermediate_size"),
-            num_layers=fields.integer("num_hidden_layers"),
-            num_heads=heads,
-            num_kv_heads=fields.integer("num_key_value_heads", heads),
-            head_dim=fields.integer("head_dim", hidden // heads),
-            max_positions=fields.integer("max_position_embeddings", 2048),
-            rms_norm_eps=fields.number("rms_norm_eps", 1e-6),
-            rope_theta=theta,
-            rope_scaling=scaling,
-            qkv_bias=family.qkv_bias if bias is None else bool(bias),
-            output_bias=bool(bias) and not family.qkv_bias,
-            tied_embeddings=bool(fields.get("tie_word_embeddings", False)),
-            bos_token_id=_first(fields.get("bos_token_id")),
-            eos_token_ids=_token_ids(fields.get("eos_token_id")),
-        ),
+    return ModelConfig(
+        family=family.name,
+        vocab_size=fields.integer("vocab_size"),
+        hidden_size=hidden,
+        intermediate_size=fields.integer("intermediate_size"),
+        num_layers=fields.integer("num_hidden_layers"),
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        max_positions=fields.integer("max_position_embeddings", 2048),
+        rms_norm_eps=fields.number("rms_norm_eps", 1e-6),
+        rope_theta=theta,
+        rope_scaling=scaling,
+        qkv_bias=family.qkv_bias if bias is None else bool(bias),
+        output_bias=bool(bias) and not family.qkv_bias,
+        tied_embeddings=bool(fields.get("tie_word_embeddings", False)),
+        bos_token_id=_first(fields.get("bos_token_id")),
+        eos_token_ids=_token_ids(fields.get("eos_token_id")),
     )
 
 
@@ -126,34 +125,34 @@ def config_from_gguf(metadata: Mapping[str, Any], tensor_names: frozenset[str], 
     arch = str(metadata.get("general.architecture"))
     family = find_family(arch, origin)
     fields = Fields(metadata, origin)
-    heads = fields.integer(f"{arch}.attention.head_count")
-    hidden = fields.integer(f"{arch}.embedding_length")
+    heads, hidden = fields.integer(f"{arch}.attention.head_count"), fields.integer(f"{arch}.embedding_length")
+    kv_heads = fields.integer(f"{arch}.attention.head_count_kv", heads)
+    head_dim = fields.integer(f"{arch}.attention.key_length", hidden // heads)
+    _check_heads(origin, heads, kv_heads, head_dim)
+    fields.refuse_unless(f"{arch}.rope.dimension_count", (head_dim,))
     vocab = len(fields.get("tokenizer.ggml.tokens", ()))
     eos = [fields.get(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom")]
-    return _checked(
-        origin,
-        ModelConfig(
-            family=family.name,
-            vocab_size=fields.integer(f"{arch}.vocab_size", vocab),
-            hidden_size=hidden,
-            intermediate_size=fields.integer(f"{arch}.feed_forward_length"),
-            num_layers=fields.integer(f"{arch}.block_count"),
-            num_heads=heads,
-            num_kv_heads=fields.integer(f"{arch}.attention.head_count_kv", heads),
-            head_dim=fields.integer(f"{arch}.attention.key_length", hidden // heads),
-            max_positions=fields.integer(f"{arch}.context_length"),
-            rms_norm_eps=fields.number(f"{arch}.attention.layer_norm_rms_epsilon"),
-            rope_theta=fields.number(f"{arch}.rope.freq_base", 10_000.0),
-            rope_scaling=_scaling(
-                fields,
-                fields.get(f"{arch}.rope.scaling.type", "none"),
-                fields.number(f"{arch}.rope.scaling.factor", 1.0),
-            ),
-            qkv_bias=family.qkv_bias,
-            tied_embeddings="output.weight" not in tensor_names,
-            bos_token_id=_first(fields.get("tokenizer.ggml.bos_token_id")),
-            eos_token_ids=_token_ids([one for one in eos if one is not None]),
+    return ModelConfig(
+        family=family.name,
+        vocab_size=fields.integer(f"{arch}.vocab_size", vocab),
+        hidden_size=hidden,
+        intermediate_size=fields.integer(f"{arch}.feed_forward_length"),
+        num_layers=fields.integer(f"{arch}.block_count"),
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        max_positions=fields.integer(f"{arch}.context_length"),
+        rms_norm_eps=fields.number(f"{arch}.attention.layer_norm_rms_epsilon"),
+        rope_theta=fields.number(f"{arch}.rope.freq_base", 10_000.0),
+        rope_scaling=_scaling(
+            fields,
+            fields.get(f"{arch}.rope.scaling.type", "none"),
+            fields.number(f"{arch}.rope.scaling.factor", 1.0),
         ),
+        qkv_bias=family.qkv_bias,
+        tied_embeddings="output.weight" not in tensor_names,
+        bos_token_id=_first(fields.get("tokenizer.ggml.bos_token_id")),
+        eos_token_ids=_token_ids([one for one in eos if one is not None]),
     )
 
 
@@ -161,6 +160,7 @@ def _hf_rope(fields: Fields) -> tuple[float, RopeScaling]:
     """Theta and scaling, from `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before)."""
     rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
     nested = Fields(rope, f"{fields.origin}: rope")
+    nested.refuse_unless("partial_rotary_factor", (1.0,))
     theta = nested.number("rope_theta", fields.number("rope_theta", 10_000.0))
     kind = nested.get("rope_type", nested.get("type", "default"))
     return theta, _scaling(nested, kind, nested.number("factor", 1.0))
@@ -176,12 +176,9 @@ def _scaling(fields: Fields, kind: object, factor: float) -> RopeScaling:
             raise ModelLoadError(f"{fields.origin}: the rope scaling {kind!r} is not supported.")
 
 
-def _checked(origin: str, config: ModelConfig) -> ModelConfig:
-    if config.num_heads % config.num_kv_heads or config.head_dim % 2:
-        raise ModelLoadError(
-            f"{origin}: {config.num_heads} query heads of {config.head_dim} with {config.num_kv_heads} KV heads."
-        )
-    return config
+def _check_heads(origin: str, heads: int, kv_heads: int, head_dim: int) -> None:
+    if heads % kv_heads or head_dim % 2:
+        raise ModelLoadError(f"{origin}: {heads} query heads of {head_dim} with {kv_heads} KV heads.")
 
 
 def _first(value: object) -> int | None:
