@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from readahead_retrieval.errors import NotFound
 from readahead_retrieval.library import Library
-from readahead_retrieval.types import Document, KnowledgeBase
+from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 SAMPLES_KB = "samples"
 _PART_BYTES = 1 << 20
@@ -21,6 +21,8 @@ async def ingest_samples(
 ) -> list[Document]:
     """Brings the folder's PDFs into the knowledge base `samples`; what is there already is left alone.
 
+    A sample that has changed since replaces its old version once it is searchable.
+
     Returns:
         The documents as they ended: searchable, or failed with a reason.
     """
@@ -30,7 +32,18 @@ async def ingest_samples(
     for path, digest in await asyncio.to_thread(_pdfs, folder):
         file_id = uploaded.get(digest) or (await library.save_file(tenant, path.name, _parts(path))).id
         queued.append(await library.add_document(tenant, kb.id, file_id))
-    return list(await asyncio.gather(*(_finished(library, tenant, document, on_change) for document in queued)))
+    documents = await asyncio.gather(*(_finished(library, tenant, document, on_change) for document in queued))
+    await _remove_replaced(library, tenant, kb, documents)
+    return documents
+
+
+async def _remove_replaced(library: Library, tenant: str, kb: KnowledgeBase, documents: Sequence[Document]) -> None:
+    """Takes out the old version of each document that has a searchable new one."""
+    ids = {document.id for document in documents}
+    replaced = {document.name for document in documents if document.state is DocumentState.SEARCHABLE}
+    for old in await library.list_documents(tenant, kb.id):
+        if old.name in replaced and old.id not in ids:
+            await library.remove_document(tenant, old.id)
 
 
 def first_question(folder: Path) -> str | None:
