@@ -206,7 +206,7 @@ class _Writer:
                 self._write(" " if same_line and not previous.hyphenated else _between(previous, word))
             start = self._length
             self._write(word.text)
-            self._page.words.append(Word(start, self._length, self._normalised(word.box)))
+            self._page.words.append(Word(start, self._length, self._normalised(word.shown)))
             previous = word
 
     def _write(self, text: str) -> None:

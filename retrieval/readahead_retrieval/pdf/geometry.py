@@ -55,3 +55,18 @@ class PageGeometry:
         if self.rotation == 180:
             return Rect(self.right - right, bottom - self.bottom, self.right - left, top - self.bottom)
         return Rect(self.top - top, self.right - right, self.top - bottom, self.right - left)
+
+
+def upright(box: Rect, turn: int, width: float, height: float) -> Rect:
+    """A box of a `width` × `height` page after turning the page so that text running at `turn` reads upright.
+
+    `turn` is clockwise: text at 90 runs down the page, at 270 up.
+    """
+    x0, y0, x1, y1 = box
+    if turn == 90:
+        return Rect(y0, width - x1, y1, width - x0)
+    if turn == 180:
+        return Rect(width - x1, height - y1, width - x0, height - y0)
+    if turn == 270:
+        return Rect(height - y1, x0, height - y0, x1)
+    return box

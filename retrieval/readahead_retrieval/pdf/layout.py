@@ -32,8 +32,8 @@ class Line:
 def arrange(words: Sequence[RawWord]) -> list[Line]:
     """Lines in reading order."""
     segments = to_segments(words)
-    upright = [segment for segment in segments if not segment.words[0].turned]
-    turned = [segment for segment in segments if segment.words[0].turned]
+    upright = [segment for segment in segments if not segment.words[0].turn]
+    turned = [segment for segment in segments if segment.words[0].turn]
     columns = (rows for region in to_columns(upright) for rows in to_rows(region))
     lines = [Line(row, column) for column, rows in enumerate(columns) for row in rows]
     # Text that runs along the margin is read last, each run by itself.

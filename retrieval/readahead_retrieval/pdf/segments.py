@@ -100,9 +100,10 @@ def _covers(first: Rect, second: Rect) -> bool:
 def _continues(last: RawWord, word: RawWord) -> bool:
     if word.glued:
         return True
-    if last.turned is not word.turned:
+    if last.turn != word.turn:
         return False
-    first, second = (_turned(last.box), _turned(word.box)) if word.turned else (last.box, word.box)
+    sideways = word.turn in (90, 270)
+    first, second = (_turned(last.box), _turned(word.box)) if sideways else (last.box, word.box)
     if not same_height(first.y0, first.y1, second.y0, second.y1):
         return False
     gap = max(second.x0 - first.x1, first.x0 - second.x1)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from readahead_retrieval.pdf.clean import HYPHEN_MARK, clean_word, count_unusable, ends_hyphenated
-from readahead_retrieval.pdf.geometry import PageGeometry, Rect
+from readahead_retrieval.pdf.geometry import PageGeometry, Rect, upright
 
 MAX_CHARACTERS = 400_000
 """On one page; a page with more is no page of a document that somebody reads."""
@@ -39,16 +41,19 @@ class RawWord:
     """A cleaned word, on the shown page in points."""
 
     text: str
+    shown: Rect
+    """Where it stands on the shown page."""
     box: Rect
+    """The same on the page turned so that most of its text is upright."""
     size: float
     """Height of the font's line, in points."""
     bold: bool
+    turn: int
+    """Of its writing against the upright, clockwise: 0, 90, 180 or 270."""
     glued: bool
     """No white space before it."""
     hyphenated: bool
     """Broken by a hyphen at the end of its line; the hyphen is not in `text`."""
-    turned: bool
-    """Written up or down the page."""
 
 
 @dataclass(slots=True)
@@ -77,6 +82,7 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     tokens = list(_TOKENS.finditer(text))
     for line in _lines(tokens):
         words += _line_words(line, glyphs)
+    _turn_upright(words, geometry)
     raw_words = [match.group() for match in tokens if match.group() != "\n"]
     visible = sum(map(len, raw_words))
     return PageWords(words, visible, sum(map(count_unusable, raw_words)))
@@ -97,15 +103,26 @@ def _lines(tokens: Iterable[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
 def _line_words(line: list[re.Match[str]], glyphs: _Glyphs) -> Iterator[RawWord]:
     # One look at the longest word tells the style of the line: a first character may be a footnote's mark.
     longest = max(line, key=lambda token: token.end() - token.start())
-    size, bold = glyphs.style(longest.start())
+    style = glyphs.style(longest.start())
     end = -1
     for token in line:
         start, text = token.start(), clean_word(token.group())
         box = glyphs.box(start, token.end() - start) if text else None
         if box is not None:
-            turned = len(text) > 1 and box.height > box.width and glyphs.is_turned(start)
-            yield RawWord(text, box, size, bold, start == end, ends_hyphenated(token.group()), turned)
+            yield RawWord(text, box, box, *style, start == end, ends_hyphenated(token.group()))
         end = token.end()
+
+
+def _turn_upright(words: list[RawWord], geometry: PageGeometry) -> None:
+    """Makes the direction that most of the page is written in the upright one."""
+    characters: Counter[int] = Counter()
+    for word in words:
+        characters[word.turn] += len(word.text)
+    main = max(characters, key=characters.__getitem__, default=0)
+    if main:
+        for word in words:
+            word.box = upright(word.shown, main, geometry.width, geometry.height)
+            word.turn = (word.turn - main) % 360
 
 
 def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
@@ -118,6 +135,12 @@ def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
     # PDFium leaves control characters out of the bulk call, which would shift the indexes after them.
     codes = (raw.FPDFText_GetUnicode(textpage.raw, index) for index in range(count))
     return "".join(chr(code) if code <= 0x10FFFF else "\ufffd" for code in codes)
+
+
+class _Style(NamedTuple):
+    size: float
+    bold: bool
+    turn: int
 
 
 class _Glyphs:
@@ -146,18 +169,15 @@ class _Glyphs:
         x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
         return -1 <= x <= self._geometry.width + 1 and -1 <= y <= self._geometry.height + 1
 
-    def style(self, index: int) -> tuple[float, bool]:
-        """Line height of the font at a character, in points, and whether it is bold."""
+    def style(self, index: int) -> _Style:
+        """How the text at a character looks."""
+        angle = math.degrees(raw.FPDFText_GetCharAngle(self._handle, index))
         size = 0.0
         if raw.FPDFText_GetLooseCharBox(self._handle, index, self._loose):
             loose = self._loose
-            size = self._geometry.shown(loose.left, loose.bottom, loose.right, loose.top).height
+            sideways = round(angle / 90) % 2 == 1
+            size = loose.right - loose.left if sideways else loose.top - loose.bottom
         written = raw.FPDFText_GetFontInfo(self._handle, index, self._font_name, len(self._font_name), self._font_flags)
         name = self._font_name.value.lower() if 0 < written <= len(self._font_name) else b""
         bold = any(sign in name for sign in _BOLD_NAMES)
-        return size, bold
-
-    def is_turned(self, index: int) -> bool:
-        """Whether the text at a character runs up or down the shown page."""
-        angle = raw.FPDFText_GetCharAngle(self._handle, index) - math.radians(self._geometry.rotation)
-        return abs(math.sin(angle)) > 0.5
+        return _Style(size, bold, round((self._geometry.rotation + angle) / 90) % 4 * 90)
