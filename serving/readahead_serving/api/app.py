@@ -12,7 +12,7 @@ from readahead_serving.api.context import ServerContext
 from readahead_serving.api.embeddings import embeddings_router
 from readahead_serving.api.errors import ErrorHandlers
 from readahead_serving.api.health import health_router
-from readahead_serving.api.middleware import BearerKeyMiddleware, RequestIdMiddleware
+from readahead_serving.api.middleware import BearerKeyMiddleware, BodyLimitMiddleware, RequestIdMiddleware
 from readahead_serving.api.models import Models
 from readahead_serving.metrics import ServingMetrics
 from readahead_serving.settings import ServingSettings
@@ -30,12 +30,12 @@ def create_app(settings: ServingSettings, models: Models) -> FastAPI:
     middleware = [Middleware(RequestIdMiddleware)]
     if settings.api_key:
         middleware.append(Middleware(BearerKeyMiddleware, key=settings.api_key))
+    middleware.append(Middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes))
     app = FastAPI(
         title="Readahead LLM server",
         docs_url=None,  # the page would load its scripts from elsewhere; /openapi.json stays
         redoc_url=None,
         strict_content_type=False,
-        max_body_size=settings.max_body_bytes,
         middleware=middleware,
     )
     for make_router in (chat_router, completions_router, embeddings_router, catalogue_router, health_router):

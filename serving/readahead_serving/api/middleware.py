@@ -1,4 +1,4 @@
-"""What every request passes: a request id, its time of arrival, and the key."""
+"""What every request passes: a request id, its time of arrival, the key, and the limit on its body."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import uuid
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from readahead_serving.api.errors import Failure
@@ -56,3 +57,37 @@ class BearerKeyMiddleware:
     def _allows(self, scope: Scope) -> bool:
         scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
         return hmac.compare_digest(f"{scheme.lower()} {key.strip()}".encode(), self._expected)
+
+
+class BodyLimitMiddleware:
+    """Refuses bodies over a limit: by their announced length before a byte is read, else as they come.
+
+    FastAPI's own limit answers in plain text, which no OpenAI client understands.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = Headers(scope=scope).get("content-length", "")
+        if announced.isdecimal() and int(announced) > self._max_bytes:
+            await self._failure().response()(scope, receive, send)
+            return
+        left = self._max_bytes
+
+        async def receive_within_limit() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, self._failure().message)
+            return message
+
+        await self._app(scope, receive_within_limit, send)
+
+    def _failure(self) -> Failure:
+        return Failure(413, f"The request body is over {self._max_bytes} bytes.", code="request_too_large")
