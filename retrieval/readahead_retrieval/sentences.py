@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 # A stop, the quotes and brackets that close with it, and white space; the wide stops of Chinese and Japanese need none.
-_END = re.compile(r"(?:[.!?…]+[\"'”’»)\]」』]*(?=\s)|[。！？][\"'”’»)\]」』]*)\s*")
-_LINE = re.compile(r"\n")
+_BOUNDARY = re.compile(r"(?:[.!?…]+[\"'”’»)\]」』]*(?=\s)|[。！？][\"'”’»)\]」』]*)\s*|\n")
 _LAST_WORD = re.compile(r"(\S+)\Z")
 
 _ABBREVIATIONS_TEXT = """
@@ -17,6 +16,7 @@ sep sept oct nov dec e.g i.e a.m p.m u.s u.k u.n ph.d
 """
 _ABBREVIATIONS = frozenset(_ABBREVIATIONS_TEXT.split())
 # "1.", "a.", "iv.", "가.", "3.2.": the number of a paragraph or of a date, not the end of a sentence.
+_LABEL_CHARACTERS = " .([\"'“‘0123456789"
 _LABEL = re.compile(r"\(?(?:\d{1,4}|[A-Za-z]|[ivxIVX]{1,5}|[가나다라마바사아자차카타파하])(?:\.\d+)*\Z")
 
 
@@ -26,39 +26,30 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     Every character that is not white space lies in exactly one span.
     """
     start = 0
-    for end in _ends(text):
-        span = _trimmed(text, start, end)
+    for boundary in _BOUNDARY.finditer(text):
+        if _is_inside(text, start, boundary):
+            continue
+        span = _trimmed(text, start, boundary.end())
         if span is not None:
             yield span
-        start = end
+        start = boundary.end()
     span = _trimmed(text, start, len(text))
     if span is not None:
         yield span
 
 
-def _ends(text: str) -> list[int]:
-    stops = [found.end() for found in _END.finditer(text) if not _is_inside(text, found)]
-    return sorted({*stops, *(found.end() for found in _LINE.finditer(text))})
-
-
-def _is_inside(text: str, stop: re.Match[str]) -> bool:
-    """Whether the stop belongs to an abbreviation, a number or an initial, and the sentence goes on."""
-    if not stop.group().startswith("."):
+def _is_inside(text: str, start: int, stop: re.Match[str]) -> bool:
+    """Whether the stop belongs to an abbreviation, a number or an initial, and the sentence from `start` goes on."""
+    if not stop.group().startswith(".") or "\n" in stop.group():
         return False
-    before = _LAST_WORD.search(text, max(stop.start() - 32, 0), stop.start())
+    before = _LAST_WORD.search(text, max(stop.start() - 32, start), stop.start())
     word = before.group().lstrip("([\"'“‘") if before else ""
     after = text[stop.end() : stop.end() + 1]
     if word.lower() in _ABBREVIATIONS or after.islower():
         return True
-    begins_line = _begins_line(text, stop.start() - len(word))
-    if word.isdigit():
-        return begins_line or after.isdigit()
-    is_initial = word.isalpha() and word.isupper()
-    return bool(_LABEL.match(word)) and (is_initial or begins_line)
-
-
-def _begins_line(text: str, position: int) -> bool:
-    return not text[text.rfind("\n", 0, position) + 1 : position].strip(" ([\"'“‘")
+    is_label = bool(_LABEL.match(word)) and not text[start : stop.start() - len(word)].strip(_LABEL_CHARACTERS)
+    is_initial = len(word) == 1 and word.isupper()
+    return is_label or is_initial or (word.isdigit() and after.isdigit())
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -45,9 +45,8 @@ _RUNS = re.compile(r"[A-Za-z]+|\s+|.", re.DOTALL)
 class EstimatedCounter:
     """Counts too many rather than too few, for models whose tokenizer is not at hand.
 
-    Vocabularies in use spend about a token on four Latin letters, one on a digit or a mark at most, and one to three
-    on a letter of Korean, Chinese or Japanese; a token for every three Latin letters, one for every other ASCII
-    character and the UTF-8 length less one for the rest stays above them on ordinary text.
+    Vocabularies in use spend about a token on four Latin letters, and one on a digit or a mark; on a letter of Korean,
+    Chinese or Japanese they spend one to three, at most one for each of its bytes.
     """
 
     def count(self, text: str) -> int:
@@ -59,4 +58,4 @@ def _estimate(run: str) -> int:
         return run.count("\n")
     if run.isascii():
         return -(-len(run) // 3)
-    return len(run.encode("utf-8", errors="replace")) - 1 or 1
+    return len(run.encode("utf-8", errors="replace"))

@@ -1,0 +1,132 @@
+"""Odd and broken PDFs that others published, each held against what the folder's index says of it.
+
+Needs READAHEAD_TEST_DATA, a folder with hostile-pdf/index.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readahead_retrieval.chunking import chunk_pages
+from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.pdf.quality import document_error
+from readahead_retrieval.pdf.reader import ReadLimits, open_pdf, render_page
+from readahead_retrieval.tokens import EstimatedCounter
+from readahead_retrieval.types import Page, PageQuality
+
+LIMITS = ReadLimits(timeout_s=60, memory_bytes=1 << 30)
+
+READ_IN_ANOTHER_ORDER = {
+    "form_acroform.pdf": "labels and the options beside them are read as rows; the index has them as drawn",
+    "form_acroform_values.pdf": "a figure's labels are read as rows; the index has them as drawn",
+    "ko_missing_tounicode.pdf": "a diagram's labels are read as rows; the index has them as drawn",
+    "zh_table_page.pdf": "the page number is read where it stands, at the foot; the index has it as drawn",
+}
+"""Files whose snippet is on its page, every word of it, but not as one run."""
+
+
+def _folder() -> Path | None:
+    root = os.environ.get("READAHEAD_TEST_DATA")
+    folder = Path(root) / "hostile-pdf" if root else None
+    return folder if folder is not None and (folder / "index.jsonl").is_file() else None
+
+
+def _entries() -> list[dict[str, Any]]:
+    folder = _folder()
+    if folder is None:
+        return []
+    return [json.loads(line) for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+ENTRIES = _entries()
+
+pytestmark = pytest.mark.skipif(not ENTRIES, reason="READAHEAD_TEST_DATA names no folder with hostile-pdf")
+
+
+def _path(entry: dict[str, Any]) -> Path:
+    """The file, whatever normal form its name has on this file system."""
+    folder = _folder()
+    assert folder is not None
+    wanted = unicodedata.normalize("NFC", entry["file"])
+    return next(path for path in folder.iterdir() if unicodedata.normalize("NFC", path.name) == wanted)
+
+
+async def _read(path: Path, password: str | None = None) -> tuple[str, list[Page]]:
+    """The outcome in the index's words, and the pages."""
+    pages: list[Page] = []
+    try:
+        async with open_pdf(path, LIMITS, password) as pdf:
+            pages = [page async for page in pdf.pages()]
+    except DocumentError as error:
+        return f"error:{error.code}", pages
+    failure = document_error(pages)
+    if failure is not None:
+        return ("needs_ocr" if failure.code == "needs_ocr" else f"error:{failure.code}"), pages
+    unread = any(page.quality in {PageQuality.NEEDS_OCR, PageQuality.GARBAGE} for page in pages)
+    return ("ok_partial" if unread else "ok"), pages
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text)))
+
+
+def _assert_on_page(snippet: dict[str, Any], pages: list[Page], *, in_order: bool = True) -> None:
+    text = _letters(pages[snippet["page"] - 1].text)
+    assert (_letters(snippet["text"]) in text) is in_order, "see READ_IN_ANOTHER_ORDER"
+    for word in snippet["text"].split():
+        assert _letters(word) in text, word
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["file"]))
+async def test_a_file_ends_as_its_index_says(entry: dict[str, Any]) -> None:
+    outcome, pages = await _read(_path(entry))
+    assert outcome in {entry["expected"], *entry.get("also_accept", ())}
+    if outcome.startswith("ok"):
+        assert len(pages) == entry["pages"]
+        _assert_on_page(entry["snippet"], pages, in_order=entry["file"] not in READ_IN_ANOTHER_ORDER)
+        if "snippet2" in entry:
+            _assert_on_page(entry["snippet2"], pages)
+    if "pages_without_text" in entry:
+        assert [page.number for page in pages if not page.text] == entry["pages_without_text"]
+    if "page_labels" in entry:
+        assert [page.label for page in pages] == entry["page_labels"]
+    for page in pages:
+        page.text.encode("utf-8")
+        assert unicodedata.is_normalized("NFC", page.text)
+        assert all(0 <= word.start < word.end <= len(page.text) for word in page.words)
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES if "password" in entry], ids=lambda entry: str(entry["file"])
+)
+async def test_a_locked_file_opens_with_its_password_only(entry: dict[str, Any]) -> None:
+    outcome, pages = await _read(_path(entry), entry["password"])
+    assert outcome == "ok"
+    _assert_on_page(entry["snippet_with_password"], pages)
+    assert (await _read(_path(entry), "wrong"))[0] == "error:password_required"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in ENTRIES if entry["expected"] in {"ok", "ok_partial", "needs_ocr"}],
+    ids=lambda entry: str(entry["file"]),
+)
+async def test_a_first_page_is_drawn_small_or_fails_with_a_reason(entry: dict[str, Any]) -> None:
+    png = await render_page(_path(entry), 1, limits=LIMITS, width=300)
+    assert png.startswith(b"\x89PNG")
+    assert len(png) < 2_000_000
+
+
+async def test_chunks_of_real_documents_give_their_pages_again() -> None:
+    for name in ("two_column_paper.pdf", "table_dense_numbers.pdf", "ko_two_column_report.pdf", "ja_regulation.pdf"):
+        _, pages = await _read(_path({"file": name}))
+        by_number = {page.number: page.text for page in pages}
+        for chunk in chunk_pages(pages, EstimatedCounter(), max_tokens=220, overlap_tokens=40):
+            spans = "".join(by_number[span.page][span.start : span.end] for span in chunk.spans)
+            assert "".join(spans.split()) == "".join(chunk.text.split())
