@@ -57,7 +57,7 @@ async def running_service(
         api_key = await ensure_credentials(context.tenants, settings.home)
         app = create_app(context)
         links = mount(app, context) if settings.web else None
-        async with _gateway(app, gateway_socket) as stopped:
+        async with serving(app, gateway_socket) as stopped:
             yield Service(context, supervisor, api_key, links, stopped)
 
 
@@ -112,7 +112,8 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _gateway(app: FastAPI, gateway_socket: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def serving(app: FastAPI, gateway_socket: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """Serves an app on a bound socket in this event loop; the task ends when the server does."""
     config = uvicorn.Config(
         app,
         log_config=None,

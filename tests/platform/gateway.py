@@ -1,0 +1,110 @@
+"""A gateway over a real library, database and sockets; only the two models are stand-ins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from openai import AsyncOpenAI
+
+from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_platform.gateway.app import create_app
+from readahead_platform.gateway.chat_service import ChatService
+from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.tenants import TenantStore
+from readahead_platform.observe.metrics import GatewayMetrics
+from readahead_platform.service import bind_gateway, serving
+from readahead_platform.settings import GatewaySettings, Settings
+from readahead_platform.store.database import database_url, open_database
+from tests.platform.running import free_port
+from tests.retrieval.library_parts import TermEmbedder, opened
+from tests.retrieval.library_parts import settings as retrieval_settings
+
+
+@dataclass(frozen=True)
+class AbsentLlmServer:
+    """Nothing listens there."""
+
+    base_url: str
+    api_key: str = "none"
+    restarts: int = 0
+
+
+@dataclass
+class Gateway:
+    """A running gateway and two tenants' keys."""
+
+    url: str
+    context: GatewayContext
+    llm: ScriptedLanguageModel
+    key: str
+    """An admin's, of tenant acme."""
+    other_key: str
+    """Of tenant globex."""
+    _stack: AsyncExitStack = field(repr=False)
+
+    def sdk(self, key: str | None = None) -> AsyncOpenAI:
+        """The official SDK; without retries, so that a test sees the first answer."""
+        client = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=key or self.key, max_retries=0)
+        self._stack.push_async_callback(client.close)
+        return client
+
+    def http(self, key: str | None = None) -> httpx.AsyncClient:
+        """Without a key where `key` is empty."""
+        key = self.key if key is None else key
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60)
+        self._stack.push_async_callback(client.aclose)
+        return client
+
+
+@asynccontextmanager
+async def running_gateway(home: Path, *, heartbeat_s: float = 10.0) -> AsyncIterator[Gateway]:
+    settings = Settings(
+        home=home,
+        web=False,
+        retrieval=retrieval_settings(home),
+        gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
+    )
+    llm = ScriptedLanguageModel(["The answer stands in the passage."])
+    llm_server = AbsentLlmServer(f"http://127.0.0.1:{free_port()}")
+    async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
+        engine = await open_database(database_url(home, ""))
+        stack.push_async_callback(engine.dispose)
+        tenants = TenantStore(engine)
+        upstream = LlmClient(llm_server.base_url, llm_server.api_key, idle_timeout_s=30)
+        stack.push_async_callback(upstream.close)
+        context = GatewayContext(
+            settings=settings,
+            library=library,
+            tenants=tenants,
+            chat=ChatService(library, llm, settings.agents, settings.retrieval.score_floor),
+            llm=upstream,
+            llm_server=llm_server,
+            page_links=PageLinks(60),
+            metrics=GatewayMetrics(),
+        )
+        key, _ = await tenants.create_key("acme", admin=True)
+        other_key, _ = await tenants.create_key("globex")
+        port = free_port()
+        await stack.enter_async_context(serving(create_app(context), bind_gateway("127.0.0.1", port)))
+        clients = await stack.enter_async_context(AsyncExitStack())
+        yield Gateway(f"http://127.0.0.1:{port}", context, llm, key, other_key, clients)
+
+
+async def add_document(gateway: Gateway, kb: str, path: Path, key: str | None = None) -> dict[str, str]:
+    """Makes the knowledge base, uploads, adds and waits. Returns the ids of all three."""
+    sdk = gateway.sdk(key)
+    store = await sdk.vector_stores.create(name=kb)
+    file = await sdk.files.create(file=path, purpose="assistants")
+    async with asyncio.timeout(60):
+        added = await sdk.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=50)
+    assert added.status == "completed", added.last_error
+    assert added.model_extra is not None
+    return {"store": store.id, "file": file.id, "document": added.model_extra["document_id"]}
