@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,8 @@ def reciprocal_rank_fusion(rankings: Mapping[str, Sequence[int]], k: int = RRF_K
         for rank, found in enumerate(ids, start=1):
             ranks.setdefault(found, {})[engine] = rank
     fused = [
-        Fused(found, sum((k + 1) / (k + rank) for rank in of.values()) / len(taking_part), of)
+        # fsum: the order of the engines must not show in the last digit, and so in the ranking
+        Fused(found, math.fsum((k + 1) / (k + rank) for rank in of.values()) / len(taking_part), of)
         for found, of in ranks.items()
     ]
     # Ties by the best single place, then by id, so that the same search gives the same list.

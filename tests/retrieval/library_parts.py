@@ -71,7 +71,8 @@ async def blocks(data: bytes, size: int = 65536) -> AsyncIterator[bytes]:
 
 async def upload(library: Library, path: Path, *, tenant: str = TENANT, name: str | None = None) -> str:
     """Returns the file's id."""
-    return (await library.save_file(tenant, name or path.name, blocks(path.read_bytes()))).id
+    data = await asyncio.to_thread(path.read_bytes)
+    return (await library.save_file(tenant, name or path.name, blocks(data))).id
 
 
 async def add(library: Library, kb: str, path: Path, *, tenant: str = TENANT, password: str | None = None) -> Document:
@@ -82,15 +83,12 @@ async def add(library: Library, kb: str, path: Path, *, tenant: str = TENANT, pa
 
 async def finished(library: Library, document_id: str, *, tenant: str = TENANT) -> Document:
     async with asyncio.timeout(60):
-        last = None
-        async for last in library.watch(tenant, document_id):
-            pass
-    assert last is not None
-    return last
+        seen = [document async for document in library.watch(tenant, document_id)]
+    return seen[-1]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits for something that no event tells."""
+    """Waits for something on disk, of which no event tells."""
     async with asyncio.timeout(60):
-        while not condition():
+        while not await asyncio.to_thread(condition):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 BUSY_TIMEOUT_MS = 30_000
@@ -44,7 +44,8 @@ class Database:
 
 
 def sqlite_url(path: Path) -> str:
-    return f"sqlite+aiosqlite:///{path}"
+    """Escaped: a folder's name may hold what means something in a URL."""
+    return URL.create("sqlite+aiosqlite", database=str(path)).render_as_string(hide_password=False)
 
 
 def _create_engine(url: str) -> AsyncEngine:
