@@ -25,7 +25,7 @@ SHAPE = {
     "max_position_embeddings": 64,
     "rope_theta": 5000.0,
 }
-VARIANTS = {
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama, as many KV heads as heads": ("llama", {"num_key_value_heads": 6}),
     "llama, two KV heads": ("llama", {"num_key_value_heads": 2}),
     "llama, one KV head": ("llama", {"num_key_value_heads": 1}),

@@ -81,7 +81,7 @@ class ModelStore:
         Raises:
             ModelLoadError: It is not there, not whole, or no such name is known.
         """
-        if name_or_path not in self._catalogue and (path := Path(name_or_path).expanduser()).exists():
+        if path := self._local_path(name_or_path):
             return _local_model(path)
         self._require_known(name_or_path)
         found = self._installed(name_or_path)
@@ -102,8 +102,8 @@ class ModelStore:
         Raises:
             ModelLoadError: It can be had from nowhere, or what arrived was not what was pinned.
         """
-        if name not in self._catalogue and Path(name).expanduser().exists():
-            return self.resolve(name)
+        if path := self._local_path(name):
+            return _local_model(path)
         self._require_known(name)
         return self._installed(name) or self._install(name, progress or _ignore)
 
@@ -127,6 +127,10 @@ class ModelStore:
             if not self._folder(name).is_dir():
                 raise ModelLoadError(f"The model {name!r} is not in {self._dir}.")
             self._discard(self._folder(name))
+
+    def _local_path(self, name: str) -> Path | None:
+        path = Path(name).expanduser()
+        return path if name and name not in self._catalogue and path.exists() else None
 
     def _require_known(self, name: str) -> None:
         if name not in self._catalogue and not HUB_ID.fullmatch(name):
