@@ -55,6 +55,11 @@ class EmbeddingProcess:
     def is_ready(self) -> bool:
         return self._process is not None
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process that answers; None while there is none."""
+        return None if self._process is None else self._process.pid
+
     async def embed(self, batch: list[list[int]]) -> list[bytes]:
         """Vectors of a batch of token id sequences, each float32 little-endian bytes.
 

@@ -85,6 +85,11 @@ class EmbeddingModel:
     def is_ready(self) -> bool:
         return self._process.is_ready()
 
+    @property
+    def pid(self) -> int | None:
+        """The model process's id; None while there is none."""
+        return self._process.pid
+
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of whole texts, never truncated, with special tokens. Slow for many: call it in a thread."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
