@@ -31,6 +31,8 @@ def clean_word(raw: str) -> str:
 
     Marks of hyphenation stay out of the result: see `ends_hyphenated`.
     """
+    if raw.isascii() and raw.isalnum():
+        return raw  # most words
     if len(raw) > 3:
         raw = _LEADERS.sub(r"\1\1\1", raw)
     if _PLAIN.match(raw):

@@ -16,7 +16,6 @@ from readahead_retrieval.pdf.clean import keeps_hyphen
 from readahead_retrieval.pdf.layout import Line
 from readahead_retrieval.pdf.segments import Segment
 from readahead_retrieval.pdf.text import RawWord
-from readahead_retrieval.types import Box, Heading, Word
 
 CELL_SEPARATOR = " | "
 MAX_HEADING_CHARACTERS = 120
@@ -78,8 +77,10 @@ class Composed:
     """A page's text and what lies in it."""
 
     text: str = ""
-    words: list[Word] = field(default_factory=list)
-    headings: list[Heading] = field(default_factory=list)
+    words: list[float] = field(default_factory=list)
+    """Six numbers for each word: start, end, x0, y0, x1, y1, as frames carry them."""
+    headings: list[tuple[int, int, int]] = field(default_factory=list)
+    """Start, end, level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +196,8 @@ class _Writer:
         if level is None:
             return
         if continues and self._page.headings:
-            start = self._page.headings.pop().start
-        self._page.headings.append(Heading(start, self._length, level))
+            start = self._page.headings.pop()[0]
+        self._page.headings.append((start, self._length, level))
 
     def _write_segment(self, segment: Segment) -> None:
         previous: RawWord | None = None
@@ -204,18 +205,22 @@ class _Writer:
             if previous is not None and not word.glued:
                 same_line = word.box.y0 < previous.box.y1
                 self._write(" " if same_line and not previous.hyphenated else _between(previous, word))
-            start = self._length
-            self._write(word.text)
-            self._page.words.append(Word(start, self._length, self._normalised(word.shown)))
+            self._write_word(word)
             previous = word
+
+    def _write_word(self, word: RawWord) -> None:
+        start = self._length
+        self._write(word.text)
+        x0, y0, x1, y1 = word.shown
+        width, height = self._width, self._height
+        box = (x0 / width, y0 / height, x1 / width, y1 / height)
+        if min(box) < 0 or max(box) > 1:  # cut by the edge of the page
+            box = (_unit(box[0]), _unit(box[1]), _unit(box[2]), _unit(box[3]))
+        self._page.words += (start, self._length, *box)
 
     def _write(self, text: str) -> None:
         self._parts.append(text)
         self._length += len(text)
-
-    def _normalised(self, box: tuple[float, float, float, float]) -> Box:
-        x0, y0, x1, y1 = box
-        return Box(_unit(x0 / self._width), _unit(y0 / self._height), _unit(x1 / self._width), _unit(y1 / self._height))
 
     def finish(self) -> Composed:
         self._page.text = "".join(self._parts)
@@ -223,4 +228,4 @@ class _Writer:
 
 
 def _unit(value: float) -> float:
-    return round(min(max(value, 0.0), 1.0), 5)
+    return min(max(value, 0.0), 1.0)

@@ -57,15 +57,6 @@ class PageFrame(msgspec.Struct, tag="page"):
     width: float
     height: float
 
-    @classmethod
-    def of(cls, page: Page) -> PageFrame:
-        words: list[float] = []
-        for word in page.words:
-            box = word.box
-            words += (word.start, word.end, box.x0, box.y0, box.x1, box.y1)
-        headings = [(heading.start, heading.end, heading.level) for heading in page.headings]
-        return cls(page.number, page.label, page.text, words, headings, page.quality, page.width, page.height)
-
     def page(self) -> Page:
         flat = iter(self.words)
         words = tuple(

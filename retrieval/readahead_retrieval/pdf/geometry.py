@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 
@@ -26,7 +27,7 @@ class Rect(NamedTuple):
         return Rect(min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PageGeometry:
     """A page's visible box (media box cut by crop box) in PDF space, and how it is turned to be shown."""
 
@@ -37,14 +38,18 @@ class PageGeometry:
     rotation: int
     """Clockwise: 0, 90, 180 or 270."""
 
-    @property
+    @cached_property
     def width(self) -> float:
         """Of the shown page, in points."""
         return self.top - self.bottom if self.rotation in (90, 270) else self.right - self.left
 
-    @property
+    @cached_property
     def height(self) -> float:
         return self.right - self.left if self.rotation in (90, 270) else self.top - self.bottom
+
+    def contains_centre(self, box: Rect) -> bool:
+        """Whether the middle of a shown box lies on the shown page, to a point."""
+        return -2 <= box.x0 + box.x1 <= 2 * self.width + 2 and -2 <= box.y0 + box.y1 <= 2 * self.height + 2
 
     def shown(self, left: float, bottom: float, right: float, top: float) -> Rect:
         """A rectangle of PDF space on the shown page, in points."""

@@ -32,6 +32,10 @@ _TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|
 _BOLD_NAMES = (b"bold", b"black", b"heavy", b"demi", b"-medi", b"cmbx")
 
 
+_count_rects = raw.FPDFText_CountRects
+_get_rect = raw.FPDFText_GetRect
+
+
 class PageTooLarge(Exception):
     """More characters than a page may have."""
 
@@ -83,9 +87,8 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     for line in _lines(tokens):
         words += _line_words(line, glyphs)
     _turn_upright(words, geometry)
-    raw_words = [match.group() for match in tokens if match.group() != "\n"]
-    visible = sum(map(len, raw_words))
-    return PageWords(words, visible, sum(map(count_unusable, raw_words)))
+    visible = sum(token.end() - token.start() for token in tokens if token.group() != "\n")
+    return PageWords(words, visible, count_unusable(text))
 
 
 def _lines(tokens: Iterable[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
@@ -159,15 +162,11 @@ class _Glyphs:
         handle = self._handle
         left, top, right, bottom = self._corners
         box: Rect | None = None
-        for index in range(raw.FPDFText_CountRects(handle, start, length)):
-            raw.FPDFText_GetRect(handle, index, left, top, right, bottom)
+        for index in range(_count_rects(handle, start, length)):
+            _get_rect(handle, index, left, top, right, bottom)
             part = self._geometry.shown(left.value, bottom.value, right.value, top.value)
             box = part if box is None else box.union(part)
-        return box if box is not None and self._is_shown(box) else None
-
-    def _is_shown(self, box: Rect) -> bool:
-        x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        return -1 <= x <= self._geometry.width + 1 and -1 <= y <= self._geometry.height + 1
+        return box if box is not None and self._geometry.contains_centre(box) else None
 
     def style(self, index: int) -> _Style:
         """How the text at a character looks."""

@@ -6,6 +6,7 @@ that it starts in a tenth of a second, and it may die at any moment: the parent 
 
 from __future__ import annotations
 
+import gc
 import resource
 import sys
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from readahead_retrieval.pdf.pictures import picture_share
 from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
 from readahead_retrieval.pdf.render import render_png
 from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
-from readahead_retrieval.types import Page, PageQuality
+from readahead_retrieval.types import PageQuality
 
 MAX_TITLE_CHARACTERS = 200
 
@@ -36,6 +37,8 @@ def main() -> None:
     length = frames.body_length(sys.stdin.buffer.read(frames.HEADER_BYTES))
     request = frames.decode_request(sys.stdin.buffer.read(length))
     _limit(request.memory_bytes, request.cpu_seconds)
+    # Pages make hundreds of thousands of objects without cycles, which the collector would search for nothing.
+    gc.disable()
     send = _sender(sys.stdout.buffer)
     try:
         with _open(request.path, request.password) as document:
@@ -99,10 +102,10 @@ def _read(document: pdfium.PdfDocument, request: frames.ReadRequest, send: Send)
     send(frames.Opened(count, title))
     font = BodyFont()
     for number in range(request.first_page, count + 1):
-        send(frames.PageFrame.of(_read_page(document, number, font)))
+        send(_read_page(document, number, font))
 
 
-def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> Page:
+def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> frames.PageFrame:
     label = page_label(document, number)
     try:
         page = document[number - 1]
@@ -116,7 +119,7 @@ def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> Pag
         page.close()
 
 
-def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> Page:
+def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> frames.PageFrame:
     geometry = page_geometry(page)
     textpage = page.get_textpage()
     try:
@@ -127,21 +130,21 @@ def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> P
     usable = found.visible - found.unusable
     quality = judge(found.visible, found.unusable, picture_share(page) if usable < FEW_LETTERS else 0.0)
     composed = compose(arrange(found.words), geometry.width, geometry.height, font)
-    return Page(
+    return frames.PageFrame(
         number=number,
         label=label,
         text=composed.text,
-        words=tuple(composed.words),
+        words=composed.words,
+        headings=composed.headings,
         quality=quality,
         width=geometry.width,
         height=geometry.height,
-        headings=tuple(composed.headings),
     )
 
 
-def _unread(number: int, label: str) -> Page:
+def _unread(number: int, label: str) -> frames.PageFrame:
     """A page that could not be read; the others can."""
-    return Page(number, label, "", (), PageQuality.GARBAGE, 0.0, 0.0)
+    return frames.PageFrame(number, label, "", [], [], PageQuality.GARBAGE, 0.0, 0.0)
 
 
 if __name__ == "__main__":
