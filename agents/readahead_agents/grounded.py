@@ -10,12 +10,12 @@ from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm import CompletionOptions, LanguageModel, TokenUsage
 from readahead_agents.packing import PackedPrompt
-from readahead_agents.quotation import closing_quotation
+from readahead_agents.quotation import closing_quotation, declines, invented_numbers
 from readahead_agents.shown_text import ShownText
-from readahead_retrieval.types import Evidence
+from readahead_agents.text import sentences
+from readahead_retrieval.types import Citation, Evidence
 
-REFUSAL = "Not in the documents"
-"""What the prompt asks the model to say when the passages do not answer; it then needs no support."""
+MIN_REPEAT_CHARS = 12
 
 
 class GroundedText:
@@ -25,63 +25,81 @@ class GroundedText:
         self._llm = llm
         self._shown = ShownText(passages)
         self.text = ""
-        self.usage = TokenUsage()
+        self.usage: TokenUsage | None = None
         self.finish_reason: Literal["stop", "length"] = "stop"
 
     async def stream(self, prompt: PackedPrompt, options: CompletionOptions) -> AsyncGenerator[Token, None]:
-        """The text in pieces as they may be shown. Closing it ends the work at the server."""
+        """The text in pieces as they may be shown. Closing it ends the work at the server.
+
+        A model that begins to say the same sentence again would do so until its limit: the text ends there.
+        """
         async with aclosing(self._llm.stream(prompt.messages, options)) as chunks:
             async for chunk in chunks:
                 if piece := self._add(self._shown.feed(chunk.text)):
                     yield Token(piece)
                 if chunk.finish_reason is not None:
                     self.finish_reason = "length" if chunk.finish_reason == "length" else "stop"
-                    self.usage = chunk.usage or TokenUsage()
+                    self.usage = chunk.usage
+                elif self._repeats(chunk.text):
+                    break
         if piece := self._add(self._shown.finish().rstrip()):
             yield Token(piece)
+        if self.usage is None:
+            self.usage = TokenUsage(prompt.prompt_tokens, await self._llm.count_tokens(self.text))
 
     def _add(self, piece: str) -> str:
         piece = piece if self.text else piece.lstrip()
         self.text += piece
         return piece
 
+    def _repeats(self, piece: str) -> bool:
+        """Whether the sentence that just ended was said before."""
+        if not piece.rstrip().endswith((".", "!", "?", "。")):
+            return False
+        said = [self.text[start:end].casefold() for start, end in sentences(self.text)]
+        return len(said) > 1 and len(said[-1]) >= MIN_REPEAT_CHARS and said[-1] in said[:-1]
+
 
 async def grounded_answer(
-    llm: LanguageModel,
-    source: EvidenceSource,
-    question: str,
-    prompt: PackedPrompt,
-    options: CompletionOptions,
-    *,
-    spent: TokenUsage | None = None,
-    notes: Sequence[str] = (),
+    llm: LanguageModel, source: EvidenceSource, question: str, prompt: PackedPrompt, options: CompletionOptions
 ) -> AsyncGenerator[AnswerEvent, None]:
     """Streams an answer from the prompt's passages, then its citations, then `Answered`.
 
-    An answer that no passage supports is followed by the closest quotation, marked as ours.
+    An answer that the passages do not support (no sentence matches, or a number is in none of them) is followed by
+    the closest statement as a quotation, marked as ours.
     """
     written = GroundedText(llm, prompt.passages)
     async with aclosing(written.stream(prompt, options)) as tokens:
         async for token in tokens:
             yield token
     text = written.text
-    refused = text.lower().startswith(REFUSAL.lower())
-    citations = [] if refused else await source.cite(text, prompt.passages)
-    quoted = not (refused or citations)
+    declined = declines(text)
+    citations = await _supported(source, question, text, prompt.passages)
+    quoted = not declined and (not citations or bool(invented_numbers(text, question, prompt.passages)))
     if quoted:
-        quotation = closing_quotation(question, text, prompt.passages)
-        quotation = quotation if text else quotation.lstrip()
+        quotation = closing_quotation(question, prompt.passages)
+        quotation = f"\n\n{quotation}" if text else quotation
         yield Token(quotation, quoted=True)
         text += quotation
-        citations = await source.cite(text, prompt.passages)
+        citations = await _supported(source, question, text, prompt.passages)
     for citation in citations:
         yield CitationFound(citation)
     yield Answered(
         answer=text,
         citations=tuple(citations),
-        usage=(spent or TokenUsage()) + written.usage,
+        usage=written.usage or TokenUsage(),
         finish_reason=written.finish_reason,
-        covered=not refused,
+        covered=not declined or bool(citations),
         quoted=quoted,
-        notes=(*prompt.notes(), *notes),
+        notes=prompt.notes(),
     )
+
+
+async def _supported(source: EvidenceSource, question: str, text: str, passages: Sequence[Evidence]) -> list[Citation]:
+    """The citations of sentences whose numbers the passages hold too."""
+    citations = await source.cite(text, passages)
+    return [
+        citation
+        for citation in citations
+        if not invented_numbers(text[citation.answer_start : citation.answer_end], question, passages)
+    ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from readahead_agents.errors import LanguageModelRefused
+from readahead_agents.excerpt import Excerpts, excerpts
 from readahead_agents.llm import LanguageModel, Message
 from readahead_agents.passages import blocks
 from readahead_agents.prompts import prompt
@@ -23,14 +23,18 @@ class PromptParts:
     history: tuple[Message, ...]
     passages: tuple[Evidence, ...]
     question: str
-    user_template: str = "answer_user"
+    template: str = "answer_user"
     findings: str = ""
     """What earlier steps wrote, where the template has a place for it."""
 
-    def messages(self) -> list[Message]:
-        parts = {"passages": blocks(self.passages), "findings": self.findings, "question": self.question}
-        user = prompt(self.user_template).substitute(parts)
-        return [Message("system", self.system), *self.history, Message("user", user)]
+    def messages(self, shown: Excerpts) -> tuple[Message, ...]:
+        parts = {
+            "passages": blocks(shown.passages, shown.texts),
+            "findings": self.findings,
+            "question": self.question,
+        }
+        user = prompt(self.template).substitute(parts)
+        return (Message("system", self.system), *self.history, Message("user", user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,61 +54,42 @@ class PackedPrompt:
         if self.dropped_turns:
             told.append(f"{self.dropped_turns} earlier turns of the conversation did not fit the context window.")
         if self.dropped_passages:
-            told.append(f"{self.dropped_passages} passages found did not fit the prompt.")
+            told.append(f"{self.dropped_passages} passages found did not fit the context window.")
         return tuple(told)
 
 
 async def pack(llm: LanguageModel, parts: PromptParts, *, max_tokens: int, evidence_tokens: int) -> PackedPrompt:
     """Shrinks a prompt until it and `max_tokens` of reply fit the window.
 
-    The order is declared: first the passages are cut to `evidence_tokens`, best kept; then old turns go, oldest
-    first; then passages, worst first, down to one. The system text and the question are never cut.
+    The passages are cut to `evidence_tokens` first. What is still too long is shrunk in a declared order: old turns
+    go, oldest first; then passages, worst first, down to one. The system text and the question are never cut.
 
     Raises:
         LanguageModelRefused: With code context_length_exceeded, when even that is too long.
     """
     window = await llm.context_window()
-    packed = replace(parts, passages=await _within(llm, parts.passages, evidence_tokens))
-    size = await _size(llm, packed)
-    while size + max_tokens > window:
-        smaller = _shrink(packed)
-        if smaller is None:
+    found = await excerpts(llm, parts.question, parts.passages, evidence_tokens)
+    packed, shown = parts, found
+    messages = packed.messages(shown)
+    while (size := await _size(llm, messages)) + max_tokens > window:
+        if packed.history:
+            packed = replace(packed, history=packed.history[1:])
+        elif len(shown) > 1:
+            shown = shown.first(len(shown) - 1)
+        else:
             raise _too_long(size, max_tokens, window)
-        packed = smaller
-        size = await _size(llm, packed)
+        messages = packed.messages(shown)
     return PackedPrompt(
-        messages=tuple(packed.messages()),
-        passages=packed.passages,
+        messages=messages,
+        passages=shown.passages,
         dropped_turns=len(parts.history) - len(packed.history),
-        dropped_passages=len(parts.passages) - len(packed.passages),
+        dropped_passages=len(found) - len(shown),
         prompt_tokens=size,
     )
 
 
-def _shrink(parts: PromptParts) -> PromptParts | None:
-    """The next smaller prompt in the declared order."""
-    if parts.history:
-        return replace(parts, history=parts.history[1:])
-    if len(parts.passages) > 1:
-        return replace(parts, passages=parts.passages[:-1])
-    return None
-
-
-async def _within(llm: LanguageModel, passages: Sequence[Evidence], tokens: int) -> tuple[Evidence, ...]:
-    """The best passages whose blocks take no more than `tokens` together; always the first."""
-    kept: list[Evidence] = []
-    used = 0
-    for passage in passages:
-        used += await llm.count_tokens(blocks([passage]))
-        if kept and used > tokens:
-            break
-        kept.append(passage)
-    return tuple(kept)
-
-
-async def _size(llm: LanguageModel, parts: PromptParts) -> int:
-    """Tokens of the prompt as the template renders it, never fewer than the server will count."""
-    messages = parts.messages()
+async def _size(llm: LanguageModel, messages: tuple[Message, ...]) -> int:
+    """Tokens of the prompt as the chat template renders it, never fewer than the server will count."""
     counts = [await llm.count_tokens(message.content) for message in messages]
     return sum(counts) + MESSAGE_OVERHEAD * (len(messages) + 1)
 

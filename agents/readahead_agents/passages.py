@@ -1,4 +1,8 @@
-"""Passages as they stand in a prompt: data between marks that nothing inside them can close."""
+"""Passages as they stand in a prompt: data that nothing inside it can end.
+
+A passage is a line `[S1] document, page 3` and its text, every line of it indented. Only we write lines that begin at
+the margin between the first passage and the question, so the boundary needs no secret and prompts stay cacheable.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,26 @@ from collections.abc import Sequence
 
 from readahead_retrieval.types import Evidence
 
-OPEN, CLOSE = "<<<", ">>>"
-# what could close our marks, begin another passage, or pass for a chat template's own tokens
-_MARK = re.compile(r"<{3,}|>{3,}")
+INDENT = "  "
+_LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _LABEL = re.compile(r"\[(?=\s*S\s*\d)", re.IGNORECASE)
+# what chat templates write around turns: <|…|>, <s>, </s>, <start_of_turn>, [INST]
 _CONTROL = re.compile(r"<(?=[|/a-zA-Z_｜▁])|(?<=[|｜])>|\[(?=/?INST\])", re.IGNORECASE)
 
 
 def as_data(text: str) -> str:
-    """The text with everything that a prompt gives a meaning to taken apart, readable as before."""
-    text = _MARK.sub(lambda match: " ".join(match.group()), text)
+    """The text with what a prompt gives a meaning to taken apart, readable as before; every line is indented."""
     text = _LABEL.sub("[ ", text)
-    return _CONTROL.sub(lambda match: f"{match.group()} " if match.group() in "<[" else f" {match.group()}", text)
+    text = _CONTROL.sub(lambda match: f" {match.group()}" if match.group() == ">" else f"{match.group()} ", text)
+    return "\n".join(f"{INDENT}{line}" for line in _LINE_ENDS.split(text))
 
 
-def block(number: int, passage: Evidence) -> str:
-    """One passage: `[S1] document, page 3`, its text between the marks."""
-    heading = f"{as_data(_one_line(passage.heading))}\n" if passage.heading else ""
-    return f"[S{number}] {as_data(where(passage))}\n{OPEN}\n{heading}{as_data(passage.text)}\n{CLOSE}"
-
-
-def blocks(passages: Sequence[Evidence]) -> str:
-    return "\n".join(block(number, passage) for number, passage in enumerate(passages, start=1))
+def blocks(passages: Sequence[Evidence], texts: Sequence[str]) -> str:
+    """The passages, numbered from 1, each with the text that is shown of it."""
+    return "\n".join(
+        f"[S{number}] {as_data(where(passage)).strip()}\n{as_data(text)}"
+        for number, (passage, text) in enumerate(zip(passages, texts, strict=True), start=1)
+    )
 
 
 def where(passage: Evidence) -> str:

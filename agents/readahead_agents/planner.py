@@ -66,5 +66,5 @@ class Planner:
 def _described(tool: ToolSpec) -> str:
     """One line for each tool; its own words are data, and bounded."""
     arguments = ", ".join(literal_arguments(tool))
-    description = as_data(" ".join(tool.description.split()))[:MAX_DESCRIPTION_CHARS]
+    description = as_data(" ".join(tool.description.split())[:MAX_DESCRIPTION_CHARS]).strip()
     return f"- {tool.name}({arguments}): {description}"

@@ -19,10 +19,13 @@ _SIDES = (
         r"\bhow\s+(?:does|do|is|are)\s+(.+?)\s+(?:differ|compare|different)\w*\s+(?:from|to|with)\s+(.+)", re.I | re.S
     ),
     re.compile(r"^(?:what is better[,:]?\s+|which is \w+[,:]?\s+)?(.+?)\s+(?:versus|vs\.?)\s+(.+)", re.I | re.S),
+    re.compile(r"\b(?:better|\w+er|more \w+)[,:]?\s+(.+?)\s+or\s+(.+)", re.I | re.S),
     re.compile(r"(.+?)(?:와|과|하고)\s*(.+?)(?:의|를|을)?\s*(?:비교|차이)", re.S),
 )
 MAX_SIDE_WORDS = 14
 _WORD = re.compile(r"\w[\w'’-]*")
+_THAT_OF = re.compile(r"(?:that|those|the one|the ones) of\s+", re.I)
+_LINKS = frozenset({"between", "among", "than"})
 _TAIL = re.compile(r"[\s?.!,;:]+$")
 
 
@@ -39,13 +42,21 @@ def compared_sides(question: str) -> tuple[str, str] | None:
     for pattern in _SIDES:
         if match := pattern.search(question):
             left, right = (_TAIL.sub("", side.strip()) for side in match.groups())
+            right = _named(left, right)
             if all(0 < len(side.split()) <= MAX_SIDE_WORDS for side in (left, right)):
                 return left, right
     return None
 
 
+def _named(left: str, right: str) -> str:
+    """ "the warranty of A" and "that of B": the second said in full."""
+    head, of, _ = left.partition(" of ")
+    said = _THAT_OF.match(right)
+    return f"{head}{of}{right[said.end() :]}" if said and of else right
+
+
 def question_about(side: str, sides: tuple[str, str], question: str) -> str:
     """One side of a comparison as a question of its own, with what the two are compared in."""
     inside = words(" ".join(sides))
-    rest = [word for word in _WORD.findall(question) if words(word) - inside and not _ANALYSIS.search(word)]
+    rest = [word for word in _WORD.findall(question) if words(word) - inside - _LINKS and not _ANALYSIS.search(word)]
     return f"What about {side} ({' '.join(rest)})?" if rest else f"What about {side}?"

@@ -20,8 +20,9 @@ class AgentSettings(BaseModel):
     """Prompt and completion tokens that one run may spend."""
     answer_tokens: int = Field(default=256, ge=1)
     """Completion tokens of one answer at most, unless the caller asks for fewer."""
-    evidence_tokens: int = Field(default=1500, ge=64)
-    """Prompt tokens that the passages of one question may take."""
+    evidence_tokens: int = Field(default=400, ge=64)
+    """Prompt tokens that the passages of one question may take; where they take more, the statements nearest to the
+    question are shown of them. Small models read little well: raise it to 2000 and more for models over 3B."""
     temperature: float = Field(default=0.0, ge=0, le=2)
     """Sampling temperature of grounded answers."""
     planning_temperature: float = Field(default=0.1, ge=0, le=0.3)

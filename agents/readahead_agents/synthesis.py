@@ -94,7 +94,7 @@ class Synthesis:
         settings = self.settings
         options = CompletionOptions(settings.answer_tokens, temperature=settings.temperature, seed=settings.seed)
         # what no passage supported is no finding; its passages are in the evidence
-        findings = "\n".join(f"- {as_data(_MARKERS.sub('', result.text))}" for result in written if not result.quoted)
+        findings = "\n".join(as_data(_MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
         turns = tuple(turn for turn in history if turn.role != "system")
         parts = PromptParts(system_text(history), turns, tuple(evidence), question, template, findings)
@@ -122,7 +122,7 @@ class Synthesis:
             for told in not_covered(self.source, seen or found):
                 yield told
             return
-        passage, quote = best_quote(question, "", found)
+        passage, quote = best_quote(question, found)
         text = f"The closest passage, in {where(passage)}:\n“{quote}”"
         async with aclosing(self._passed_on(text, found, quoted=True)) as events:
             async for event in events:

@@ -8,6 +8,7 @@ _WORD = re.compile(r"\w+")
 _CLOSERS = r"[\"'”’)\]]*"
 # a full stop inside a number, a version or a name ends no sentence
 _SENTENCE = re.compile(rf"[^\n.!?。！？]*(?:[.!?](?!{_CLOSERS}(?:\s|$))[^\n.!?。！？]*)*[.!?。！？]*{_CLOSERS}")
+_NUMBER = re.compile(r"[\d.]+\.")
 _COMMON = frozenset(
     _WORD.findall(
         "a an and are as at be been but by can could did do does for from had has have how i if in into is it its may "
@@ -23,12 +24,18 @@ def words(text: str) -> frozenset[str]:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """The sentences of a text as offsets, without surrounding space."""
-    spans = []
+    """The sentences of a text as offsets, without surrounding space; a number before a heading belongs to it."""
+    spans: list[tuple[int, int]] = []
+    numbered: int | None = None
     for match in _SENTENCE.finditer(text):
         part = match.group()
         stripped = part.strip()
-        if stripped:
-            start = match.start() + part.index(stripped)
-            spans.append((start, start + len(stripped)))
+        if not stripped:
+            continue
+        start = match.start() + part.index(stripped)
+        if _NUMBER.fullmatch(stripped):
+            numbered = start if numbered is None else numbered
+            continue
+        spans.append((start if numbered is None else numbered, start + len(stripped)))
+        numbered = None
     return spans

@@ -36,13 +36,13 @@ class ActionContext:
 
 
 async def write(
-    context: ActionContext, task: str, user_template: str, evidence: Sequence[Evidence], options: CompletionOptions
+    context: ActionContext, task: str, template: str, evidence: Sequence[Evidence], options: CompletionOptions
 ) -> ActionResult:
     """One text over the evidence, cited; says so when the evidence does not cover the task."""
     if not context.source.covers(evidence):
         *_, answered = not_covered(context.source, evidence)
         return result_of(answered, evidence)
-    parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), task, user_template)
+    parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), task, template)
     evidence_tokens = context.settings.evidence_tokens
     packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
     answered = await last(grounded_answer(context.llm, context.source, task, packed, options))
