@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,11 @@ import zmq.asyncio
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
 from readahead_serving.errors import EngineUnavailable, ModelLoadError
 from readahead_serving.settings import ServingSettings
+
+WAIT_POLICY = "PASSIVE"
+"""How OpenMP's threads wait for each other, unless the environment says otherwise. Spinning, its default, keeps a core
+from the very thread that is waited for as soon as anything else runs: on two busy cores a decode step takes 590 ms
+spinning and 20 ms sleeping."""
 
 
 class EngineProcess:
@@ -71,7 +77,12 @@ class EngineProcess:
 
     async def _load(self) -> EngineLoaded:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "readahead_serving.engine.process", stdin=PIPE, stdout=sys.stderr
+            sys.executable,
+            "-m",
+            "readahead_serving.engine.process",
+            stdin=PIPE,
+            stdout=sys.stderr,
+            env={"OMP_WAIT_POLICY": WAIT_POLICY, **os.environ},
         )
         self._exit = asyncio.ensure_future(self._process.wait())
         assert self._process.stdin is not None
