@@ -134,13 +134,15 @@ class EmbeddingProcess:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Ends it by the end of its input; a batch under way may take a while, but not for ever."""
+    """Ends it by the end of its input; a batch under way may take a while, but not for ever, nor past a cancel."""
     assert process.stdin is not None
     process.stdin.close()
     try:
-        await asyncio.wait_for(process.wait(), _STOP_S)
-    except TimeoutError:
-        process.kill()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _STOP_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
         await process.wait()
 
 

@@ -79,7 +79,9 @@ class LoadClient:
         try:
             async for event in self._events(prompt, max_tokens):
                 _take_in(event, timing, time.monotonic() - sent)
-        except (httpx.HTTPError, msgspec.DecodeError, BenchFailed) as error:
+        except BenchFailed as error:
+            timing.error = str(error)
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
             timing.error = f"{type(error).__name__}: {error}"
         timing.done_at = time.monotonic() - sent
         if timing.error is None and not timing.text_at:
@@ -97,15 +99,22 @@ class LoadClient:
         }
         async with self._http.stream("POST", f"{self._target.url}/chat/completions", json=body) as response:
             if response.status_code != httpx.codes.OK:
-                raise BenchFailed(
-                    f"HTTP {response.status_code}: {(await response.aread())[:200].decode(errors='replace')}"
-                )
+                raise BenchFailed(f"HTTP {response.status_code} {_error_code(await response.aread())}")
             async for line in response.aiter_lines():
                 if line == "data: [DONE]":
                     return
                 if line.startswith("data:"):
                     yield msgspec.json.decode(line.removeprefix("data:"), type=dict[str, Any])
         raise BenchFailed("the stream ended without [DONE]")
+
+
+def _error_code(body: bytes) -> str:
+    """OpenAI's code or message, so that failures of one kind are counted together."""
+    try:
+        error = msgspec.json.decode(body)["error"]
+        return str(error.get("code") or error["message"])
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return body[:80].decode(errors="replace")
 
 
 def _take_in(event: dict[str, Any], timing: Timing, now: float) -> None:

@@ -63,12 +63,13 @@ def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *
     if workload not in WORKLOADS:
         raise BenchFailed(f"No workload {workload!r}; there is {', '.join(WORKLOADS)}.")
     report = asyncio.run(measure(WORKLOADS[workload], options, settings))
+    messages = report["metrics"]["error_messages"]
+    if not report["metrics"]["requests_per_s"]:
+        raise BenchFailed(f"Not one request finished: {', '.join(messages)}.")
     if as_json:
         console.print(json.dumps(report), markup=False)
     else:
-        console.print(as_table(report))
-    if not report["metrics"]["requests_per_s"]:
-        raise BenchFailed(f"Not one request finished: {next(iter(report['metrics']['error_messages']))}")
+        console.print(as_table(report), *(f"{count} failed: {text}" for text, count in messages.items()), sep="\n")
 
 
 async def measure(workload: Workload, options: BenchOptions, settings: ServingSettings) -> dict[str, Any]:
