@@ -10,10 +10,11 @@ from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm import CompletionOptions, LanguageModel, TokenUsage
 from readahead_agents.packing import PackedPrompt
-from readahead_agents.quotation import closing_quotation, declines, invented_numbers
+from readahead_agents.quotation import closing_quotation
 from readahead_agents.shown_text import ShownText
+from readahead_agents.support import declines, support
 from readahead_agents.text import sentences
-from readahead_retrieval.types import Citation, Evidence
+from readahead_retrieval.types import Evidence
 
 MIN_REPEAT_CHARS = 12
 
@@ -65,8 +66,7 @@ async def grounded_answer(
 ) -> AsyncGenerator[AnswerEvent, None]:
     """Streams an answer from the prompt's passages, then its citations, then `Answered`.
 
-    An answer that the passages do not support (no sentence matches, or a number is in none of them) is followed by
-    the closest statement as a quotation, marked as ours.
+    An answer that the passages do not support is followed by the closest statement as a quotation, marked as ours.
     """
     written = GroundedText(llm, prompt.passages)
     async with aclosing(written.stream(prompt, options)) as tokens:
@@ -74,32 +74,22 @@ async def grounded_answer(
             yield token
     text = written.text
     declined = declines(text)
-    citations = await _supported(source, question, text, prompt.passages)
-    quoted = not declined and (not citations or bool(invented_numbers(text, question, prompt.passages)))
+    found = await support(source, question, text, prompt.passages)
+    quoted = not declined and not found.sufficient
     if quoted:
         quotation = closing_quotation(question, prompt.passages)
         quotation = f"\n\n{quotation}" if text else quotation
         yield Token(quotation, quoted=True)
         text += quotation
-        citations = await _supported(source, question, text, prompt.passages)
-    for citation in citations:
+        found = await support(source, question, text, prompt.passages)
+    for citation in found.citations:
         yield CitationFound(citation)
     yield Answered(
         answer=text,
-        citations=tuple(citations),
+        citations=found.citations,
         usage=written.usage or TokenUsage(),
         finish_reason=written.finish_reason,
-        covered=not declined or bool(citations),
+        covered=not declined or bool(found.citations),
         quoted=quoted,
         notes=prompt.notes(),
     )
-
-
-async def _supported(source: EvidenceSource, question: str, text: str, passages: Sequence[Evidence]) -> list[Citation]:
-    """The citations of sentences whose numbers the passages hold too."""
-    citations = await source.cite(text, passages)
-    return [
-        citation
-        for citation in citations
-        if not invented_numbers(text[citation.answer_start : citation.answer_end], question, passages)
-    ]

@@ -40,7 +40,7 @@ def ranked(question: str, passages: Sequence[Evidence]) -> list[Statement]:
     little more where a number is asked for and there is one, over the statement's length and the passage's rank.
     """
     weights = _weights(question, passages)
-    asks_number = _ASKS_NUMBER.search(question) is not None
+    wants_number = asks_number(question)
     asked_numbers = set(re.findall(r"\d+", question))
     found = []
     for rank, passage in enumerate(passages):
@@ -48,10 +48,15 @@ def ranked(question: str, passages: Sequence[Evidence]) -> list[Statement]:
             text = passage.text[start:end]
             held = _stems(text)
             weight = sum(weights.get(stem, 0.0) for stem in held)
-            if asks_number and set(re.findall(r"\d+", text)) - asked_numbers:
+            if wants_number and set(re.findall(r"\d+", text)) - asked_numbers:
                 weight *= 1.25
             found.append(Statement(rank, start, end, weight / (len(held) + 6) ** 0.35 / (1 + 0.15 * rank)))
     return _without_overlaps(sorted(found, key=lambda statement: -statement.score))
+
+
+def asks_number(question: str) -> bool:
+    """Whether the question asks for a figure, a date or a time."""
+    return _ASKS_NUMBER.search(question) is not None
 
 
 def _weights(question: str, passages: Sequence[Evidence]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from readahead_agents.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.passages import as_data, where
 from readahead_agents.quotation import best_quote
 from readahead_agents.settings import AgentSettings
+from readahead_agents.support import support
 from readahead_retrieval.types import Evidence
 
 _MARKERS = re.compile(r"[ \t]?\[\s*S\d+(?:\s*[,;]\s*S\d+)*\s*\]")
@@ -48,7 +49,7 @@ class Synthesis:
         if len(written) > 1:
             events = self._merged(question, history, written, evidence)
         elif written:
-            events = self._passed_on(written[0].text, evidence, quoted=written[0].quoted)
+            events = self._passed_on(question, written[0].text, evidence, quoted=written[0].quoted)
         else:
             events = self._without_result(question, results, found)
         tail, notes = _failures(results, self.budget), [note for result in written for note in result.notes]
@@ -84,7 +85,7 @@ class Synthesis:
                 raise
             text = "\n\n".join(_MARKERS.sub("", result.text) for result in written)
             note = f"The findings stand side by side, as they could not be merged: {error}"
-            async with aclosing(self._passed_on(text, evidence, notes=(note,))) as joined:
+            async with aclosing(self._passed_on(question, text, evidence, notes=(note,))) as joined:
                 async for event in joined:
                     yield event
 
@@ -102,15 +103,21 @@ class Synthesis:
         return packed, options
 
     async def _passed_on(
-        self, text: str, evidence: Sequence[Evidence], *, quoted: bool = False, notes: tuple[str, ...] = ()
+        self,
+        question: str,
+        text: str,
+        evidence: Sequence[Evidence],
+        *,
+        quoted: bool = False,
+        notes: tuple[str, ...] = (),
     ) -> AsyncGenerator[AnswerEvent, None]:
         """A text that stands already, cited anew over all evidence of the run."""
         yield EvidenceFound(tuple(evidence))
         yield Token(text)
-        citations = await self.source.cite(text, evidence)
+        citations = (await support(self.source, question, text, evidence)).citations
         for citation in citations:
             yield CitationFound(citation)
-        yield Answered(text, tuple(citations), self.budget.usage, "stop", covered=True, quoted=quoted, notes=notes)
+        yield Answered(text, citations, self.budget.usage, "stop", covered=True, quoted=quoted, notes=notes)
 
     async def _without_result(
         self, question: str, results: Sequence[StepResult], found: Sequence[Evidence]
@@ -124,7 +131,7 @@ class Synthesis:
             return
         passage, quote = best_quote(question, found)
         text = f"The closest passage, in {where(passage)}:\n“{quote}”"
-        async with aclosing(self._passed_on(text, found, quoted=True)) as events:
+        async with aclosing(self._passed_on(question, text, found, quoted=True)) as events:
             async for event in events:
                 yield event
 
