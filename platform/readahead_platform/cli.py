@@ -7,7 +7,19 @@ import sys
 import typer
 
 from readahead_agents.errors import AgentError
-from readahead_platform.commands import ask, config, doctor, evaluate, keys, knowledge_bases, models, serve, up, version
+from readahead_platform.commands import (
+    ask,
+    bench,
+    config,
+    doctor,
+    evaluate,
+    keys,
+    knowledge_bases,
+    models,
+    serve,
+    up,
+    version,
+)
 from readahead_platform.commands.output import print_error
 from readahead_platform.errors import PlatformError
 from readahead_retrieval.errors import RetrievalError
@@ -26,6 +38,7 @@ app.command("ask")(ask.ask)
 app.add_typer(knowledge_bases.app, name="kb")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
+app.command("bench")(bench.bench)
 app.command("eval")(evaluate.evaluate)
 app.command("config")(config.config)
 app.command("doctor")(doctor.doctor)

@@ -89,7 +89,7 @@ async def measure(workload: Workload, options: BenchOptions, settings: ServingSe
         "workload": workload.name,
         "server": {"url": url, "model": model, "own": options.url is None},
         "hardware": describe_hardware(),
-        "command": shlex.join(sys.argv),
+        "command": shlex.join("KEY" if options.api_key and options.api_key in word else word for word in sys.argv),
         **runs[-1],
         "runs": runs,
     }
