@@ -77,6 +77,7 @@ class AnswerCard:
     def _chip(self, source: Source) -> None:
         label = f"Source {source.number}: {source.document}, page {source.page_label}"
         chip = block("ra-chip", "button").props('type="button"').on("click", lambda: self._open_source(source))
+        chip.mark(f"source-{source.number}")
         chip.props["aria-label"] = label
         chip.props["title"] = label
         with chip:

@@ -31,7 +31,7 @@ def text(content: str, classes: str, tag: str = "div") -> ui.element:
 def icon_button(icon: str, label: str, on_click: Callable[..., Any], classes: str = "") -> ui.button:
     """A button that shows only an icon; `label` is its name for screen readers and its tooltip."""
     button = ui.button(icon=icon, on_click=on_click, color=None).props(f'flat round dense aria-label="{label}"')
-    with button.classes(f"ra-icon-button {classes}"):
+    with button.classes(f"ra-icon-button {classes}").mark(label):
         ui.tooltip(label).props("delay=500")
     return button
 

@@ -38,6 +38,8 @@ class KnowledgeBases:
         kbs = await self._visitor.context.library.list_kbs(self._visitor.tenant)
         chosen = next((kb for kb in kbs if name_or_id in {kb.id, kb.name}), kbs[0] if kbs else None)
         self._current = chosen.id if chosen else ""
+        if not kbs:
+            self._open_form()
         self._draw(kbs)
         await self._choose(chosen)
 

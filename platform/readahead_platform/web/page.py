@@ -24,7 +24,7 @@ class Page:
         with block("ra-shell"):
             with block("ra-side", "nav").props('aria-label="Knowledge bases and documents"') as self._side:
                 self._build_side(visitor)
-            with block("ra-main", "main"):
+            with block("ra-main"):
                 with block("ra-top", "header"):
                     icon_button("menu", "Knowledge bases and documents", self._toggle_side, "ra-narrow-only")
                     self._title = ui.label().classes("ra-top__title")

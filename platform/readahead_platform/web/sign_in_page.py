@@ -15,7 +15,7 @@ _EMPTY = "Paste your API key first."
 
 def build_sign_in(context: GatewayContext, problem: str = "") -> None:
     """A card with one field. A right key is kept in the session and opens the page."""
-    with block("ra-sign-in", "main"), block("ra-sign-in__card"):
+    with block("ra-sign-in"), block("ra-sign-in__card"):
         with block("ra-brand"):
             ui.html(LOGO, sanitize=False)
             text("Readahead", "ra-brand__name", "h1")

@@ -1,0 +1,215 @@
+"""The web page over a real library, without a browser: what somebody reads when something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from nicegui import ui
+from nicegui.elements.upload_files import SmallFileUpload
+from nicegui.storage import Storage
+from nicegui.testing import User, user_simulation
+
+from readahead_agents.errors import LanguageModelUnavailable
+from readahead_platform.web.app import register
+from readahead_platform.web.sign_in_links import SignInLinks
+from tests.platform.gateway import Gateway
+from tests.retrieval import library_parts
+from tests.retrieval import pdf_samples as samples
+
+TENANT = "acme"
+
+
+@pytest.fixture
+def links() -> SignInLinks:
+    return SignInLinks()
+
+
+@pytest.fixture
+async def user(
+    gateway: Gateway, links: SignInLinks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[User]:
+    monkeypatch.setattr(Storage, "path", tmp_path / "web")
+    async with user_simulation(lambda: None) as simulated:
+        register(gateway.context, links)
+        yield simulated
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what the page shows has no event for tests
+            await asyncio.sleep(0.02)
+
+
+async def sees(user: User, text: str) -> None:
+    await user.should_see(text, retries=200)
+
+
+async def signed_in(user: User, gateway: Gateway, links: SignInLinks) -> None:
+    await user.open(links.path(gateway.key))
+    await user.open("/")
+    await sees(user, "Knowledge bases")
+
+
+def ask(user: User, question: str) -> None:
+    user.find(ui.textarea).elements.copy().pop().value = question
+    user.find("Send").click()
+
+
+async def upload(user: User, path: Path) -> None:
+    data = await asyncio.to_thread(path.read_bytes)
+    await (
+        user.find(ui.upload).elements.copy().pop().handle_uploads([SmallFileUpload(path.name, "application/pdf", data)])
+    )
+
+
+async def test_a_wrong_key_is_refused_in_words_and_the_right_one_opens_the_page(gateway: Gateway, user: User) -> None:
+    await user.open("/")
+    user.find(ui.input).type("sk-ra-wrong")
+    user.find("Sign in").click()
+    await sees(user, "unknown or was revoked")
+    user.find(ui.input).clear().type(gateway.key)
+    user.find("Sign in").click()
+    await sees(user, "Make a knowledge base first")
+
+
+async def test_a_sign_in_link_opens_the_page_only_once(gateway: Gateway, user: User, links: SignInLinks) -> None:
+    path = links.path(gateway.key)
+    await user.open(path)
+    await user.open("/")
+    await sees(user, "Knowledge bases")
+    await user.open(path)
+    await sees(user, "used already or is too old")
+
+
+async def test_a_knowledge_base_is_created_once(gateway: Gateway, user: User, links: SignInLinks) -> None:
+    await signed_in(user, gateway, links)
+    await sees(user, "Create")
+    for expected in ("Drop PDFs anywhere", "exists"):
+        user.find(marker="New knowledge base").click()
+        user.find(kind=ui.input, content="Name").clear().type("papers")
+        user.find("Create").click()
+        await sees(user, expected)
+    assert [kb.name for kb in await gateway.context.library.list_kbs(TENANT)] == ["papers"]
+
+
+async def test_another_tenant_is_never_shown(gateway: Gateway, user: User, links: SignInLinks) -> None:
+    await gateway.context.library.create_kb("globex", "secret plans")
+    await gateway.context.library.create_kb(TENANT, "own plans")
+    await signed_in(user, gateway, links)
+    await sees(user, "own plans")
+    await user.should_not_see("secret plans")
+
+
+async def test_an_empty_knowledge_base_answers_with_one_sentence(
+    gateway: Gateway, user: User, links: SignInLinks
+) -> None:
+    await gateway.context.library.create_kb(TENANT, "empty")
+    await signed_in(user, gateway, links)
+    ask(user, "What weighs the pump?")
+    await sees(user, "no searchable document")
+    await user.should_not_see("Traceback")
+
+
+async def test_an_upload_is_read_and_answered_with_a_citation(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path
+) -> None:
+    await gateway.context.library.create_kb(TENANT, "pumps")
+    gateway.llm.script = ["The Halden pump weighs 41 kilograms without its frame."]
+    await signed_in(user, gateway, links)
+    await upload(user, manual)
+    await sees(user, "3 pages")
+    ask(user, "How many kilograms does the Halden pump weigh?")
+    await sees(user, "p. 1")
+    await user.should_see("Search")
+    user.find(marker="source-1").click()
+    await sees(user, "page 1 of 3")
+
+
+async def test_the_page_of_a_deleted_document_says_so_and_keeps_the_quote(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path
+) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    document = await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
+    gateway.llm.script = ["The Halden pump weighs 41 kilograms without its frame."]
+    await signed_in(user, gateway, links)
+    ask(user, "How many kilograms does the Halden pump weigh?")
+    await sees(user, "p. 1")
+    await gateway.context.library.remove_document(TENANT, document.id)
+    user.find(marker="source-1").click()
+    await sees(user, "This document was deleted")
+    await user.should_see("weighs 41 kilograms")
+
+
+async def test_a_file_that_is_no_pdf_says_so(gateway: Gateway, user: User, links: SignInLinks, tmp_path: Path) -> None:
+    await gateway.context.library.create_kb(TENANT, "pumps")
+    await signed_in(user, gateway, links)
+    (tmp_path / "page.pdf").write_text("<!doctype html><html></html>")
+    await upload(user, tmp_path / "page.pdf")
+    await sees(user, "not a PDF")
+
+
+async def test_a_locked_file_asks_for_its_password_and_opens_with_it(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path, tmp_path: Path
+) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    await signed_in(user, gateway, links)
+    await upload(user, samples.locked(tmp_path / "locked.pdf", manual, user="open sesame", owner="owner"))
+    await sees(user, "Unlock")
+    user.find(kind=ui.input, content="Password").type("open sesame")
+    user.find("Unlock").click()
+    await sees(user, "3 pages")
+    (document,) = await gateway.context.library.list_documents(TENANT, kb.id)
+    assert document.state == "searchable"
+
+
+async def test_stop_ends_the_model_and_keeps_what_was_written(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path
+) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
+    gateway.llm.hold = asyncio.Event()
+    await signed_in(user, gateway, links)
+    ask(user, "How many kilograms does the Halden pump weigh?")
+    await until(lambda: gateway.llm.running == 1)
+    user.find("Stop").click()
+    await until(lambda: gateway.llm.running == 0)
+    assert gateway.llm.abandoned == 1
+    await sees(user, "Stopped")
+
+
+async def test_leaving_the_page_ends_the_model(gateway: Gateway, user: User, links: SignInLinks, manual: Path) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
+    gateway.llm.hold = asyncio.Event()
+    await signed_in(user, gateway, links)
+    ask(user, "How many kilograms does the Halden pump weigh?")
+    await until(lambda: gateway.llm.running == 1)
+    assert user.client is not None
+    user.client.delete()
+    await until(lambda: gateway.llm.running == 0)
+
+
+async def test_a_model_that_is_away_is_told_in_one_sentence(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path
+) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
+    gateway.llm.script = [LanguageModelUnavailable("The model is starting again; ask in a moment.")]
+    await signed_in(user, gateway, links)
+    ask(user, "How many kilograms does the Halden pump weigh?")
+    await sees(user, "ask in a moment")
+
+
+async def test_a_revoked_key_ends_an_open_page(gateway: Gateway, user: User, links: SignInLinks) -> None:
+    await gateway.context.library.create_kb(TENANT, "pumps")
+    await signed_in(user, gateway, links)
+    for key in await gateway.context.tenants.list_keys(TENANT):
+        await gateway.context.tenants.revoke_key(key.id, TENANT)
+    ask(user, "Anything?")
+    await sees(user, "was revoked")
+    assert not gateway.llm.calls
+    await user.open("/")
+    await sees(user, "Sign in")
