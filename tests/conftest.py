@@ -1,14 +1,16 @@
-"""Models for the tests, fetched once through the store."""
+"""Models for the tests, fetched once through the store, and one LLM server that runs them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from readahead_serving.model.store import ModelStore
+from tests.serving.llm_server import LlmServer, running_server
 
 # a busy machine is no failure
 settings.register_profile("patient", deadline=None)
@@ -31,3 +33,11 @@ def smollm2_path(model_store: ModelStore) -> Path:
 def minilm_path(model_store: ModelStore) -> Path:
     """all-MiniLM-L6-v2, a sentence-transformers folder."""
     return model_store.ensure("all-minilm-l6-v2")
+
+
+@pytest.fixture(scope="session")
+def llm_server(smollm2_path: Path, minilm_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlmServer]:
+    """One LLM server with SmolLM2 and all-MiniLM-L6-v2, in float32, for all tests of its surface."""
+    models_dir = minilm_path.parent
+    with running_server(models_dir, tmp_path_factory.mktemp("llm_server") / "stderr.log") as server:
+        yield server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 
 from readahead_serving.model.loader import load_tokenizer
 from readahead_serving.model.tokenizer import Tokenizer
-from tests.serving.llm_server import LlmServer, running_server
 from tests.serving.prompts import PROMPTS
 
 CONTINUATION_TOKENS = 64
@@ -70,11 +68,3 @@ def hf_continuations(hf_smollm2: Any, prompt_ids: list[list[int]]) -> list[list[
 def smollm2_tokenizer(smollm2_path: Path) -> Tokenizer:
     """SmolLM2's tokenizer, ours."""
     return load_tokenizer(smollm2_path)
-
-
-@pytest.fixture(scope="session")
-def llm_server(smollm2_path: Path, minilm_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlmServer]:
-    """One LLM server with SmolLM2 and all-MiniLM-L6-v2, in float32, for all tests of its surface."""
-    models_dir = minilm_path.parent
-    with running_server(models_dir, tmp_path_factory.mktemp("llm_server") / "stderr.log") as server:
-        yield server
