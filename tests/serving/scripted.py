@@ -129,7 +129,7 @@ class AsgiCall:
         """Reads body messages until one holds `text`; gives all of them joined."""
         seen = b""
         while text not in seen:
-            seen += (await self.message())["body"]
+            seen += bytes((await self.message())["body"])
         return seen
 
     async def rest(self) -> bytes:
@@ -137,7 +137,7 @@ class AsgiCall:
         seen = b""
         while True:
             message = await self.message()
-            seen += message["body"]
+            seen += bytes(message["body"])
             if not message.get("more_body"):
                 return seen
 

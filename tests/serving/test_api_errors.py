@@ -227,7 +227,7 @@ async def test_the_key_opens_everything_but_the_health_checks(smollm2_tokenizer:
             assert refused.status_code == 401
             assert refused.json()["error"]["code"] == "invalid_api_key"
         assert (await client.get("/v1/models", headers={"authorization": "Bearer s3cre"})).status_code == 401
-        assert (await client.get("/v1/models", headers={"authorization": "Bearer sécret".encode()})).status_code == 401
+        assert (await client.get("/v1/models", headers={b"authorization": "Bearer sécret".encode()})).status_code == 401
         assert (await client.get("/v1/models", headers={"authorization": "Bearer s3cret"})).status_code == 200
         assert (await client.get("/health/live")).status_code == 200
 

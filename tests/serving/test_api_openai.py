@@ -9,12 +9,13 @@ import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel
 
 from tests.serving.llm_server import LlmServer
 
 MODEL = "smollm2-135m-instruct"
-QUESTION = [{"role": "user", "content": "Tell me a long story about a river."}]
+QUESTION: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Tell me a long story about a river."}]
 POLLS = 200
 POLL_S = 0.1
 
