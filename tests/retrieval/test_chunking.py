@@ -62,6 +62,15 @@ def test_a_chunk_repeats_whole_sentences_of_the_one_before() -> None:
     ]
 
 
+def test_repeated_sentences_keep_their_order() -> None:
+    page = make_page("One two. Three four. Five six. Seven eight. Nine ten.")
+    assert [chunk.text for chunk in chunked([page], most=6, overlap=4)] == [
+        "One two. Three four. Five six.",
+        "Three four. Five six. Seven eight.",
+        "Five six. Seven eight. Nine ten.",
+    ]
+
+
 def test_a_sentence_longer_than_a_chunk_is_cut_between_words() -> None:
     words = " ".join(f"w{number}" for number in range(40))
     chunks = chunked([make_page(words)], most=8)
@@ -97,9 +106,9 @@ def test_a_chunk_carries_the_headings_above_it_but_not_those_in_its_text() -> No
 
 
 def test_a_heading_does_not_stand_last_in_a_chunk() -> None:
-    text = "One two three four five.\nDetails\nSix seven eight nine."
-    chunks = chunked([make_page(text, headings={"Details": 3})], most=7)
-    assert [chunk.text for chunk in chunks] == ["One two three four five.", "Details\nSix seven eight nine."]
+    text = "One two three.\nDetails\nFour five six seven eight nine ten eleven twelve."
+    chunks = chunked([make_page(text, headings={"Details": 3})], most=12)
+    assert [chunk.text for chunk in chunks] == text.replace("three.\n", "three.\n\n").split("\n\n")
 
 
 def test_rows_are_not_cut_and_repeat_their_header() -> None:

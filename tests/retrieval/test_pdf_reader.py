@@ -170,7 +170,7 @@ def endless_pdf(path: Path, *, pages: int) -> Path:
 
 async def test_a_page_without_end_costs_only_itself(tmp_path: Path) -> None:
     path = endless_pdf(tmp_path / "endless.pdf", pages=3)
-    pages = await read(path, limits=ReadLimits(timeout_s=60, memory_bytes=4 << 30, page_timeout_s=0.5))
+    pages = await read(path, limits=ReadLimits(timeout_s=3600, memory_bytes=4 << 30, page_timeout_s=0.5))
     assert texts(pages) == ["Before.", "", "After."]
     assert children() == []
 
@@ -181,12 +181,13 @@ async def test_a_file_without_end_times_out_and_leaves_no_process(tmp_path: Path
     assert children() == []
 
 
+@pytest.mark.timeout(12)  # left alone, the child would work on until its memory is used up
 async def test_cancelling_ends_the_process(tmp_path: Path) -> None:
     path = endless_pdf(tmp_path / "endless.pdf", pages=2)
     first_page = asyncio.Event()
 
     async def consume() -> None:
-        async with open_pdf(path, ReadLimits(memory_bytes=4 << 30)) as pdf:
+        async with open_pdf(path, ReadLimits(timeout_s=3600, memory_bytes=4 << 30)) as pdf:
             async for _ in pdf.pages():
                 first_page.set()
 
