@@ -107,9 +107,23 @@ def test_a_truncated_file_is_refused_wherever_it_was_cut(kept: int, tmp_path: Pa
         load_model(path, torch.float32)
 
 
-def test_a_file_with_absurd_counts_is_refused_at_once(tmp_path: Path) -> None:
+ONE_ARRAY = struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q1sI", 1, b"k", 9)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        struct.pack("<IQQ", 3, 1 << 60, 1 << 60) + b"\xff" * 64,
+        ONE_ARRAY + struct.pack("<IQ", 8, 1 << 60),
+        ONE_ARRAY + struct.pack("<IQ", 10, 1 << 60),
+        ONE_ARRAY + struct.pack("<IQ", 9, 1),
+        struct.pack("<IQQ", 3, 1, 0) + struct.pack("<Q1sIQ", 1, b"t", 1, 1 << 60) + struct.pack("<IQ", 0, 0),
+    ],
+    ids=["counts", "strings", "numbers", "nested arrays", "shape"],
+)
+def test_absurd_sizes_are_refused_at_once(rest: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
-    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1 << 60) + b"\xff" * 64)
+    path.write_bytes(b"GGUF" + rest)
     with pytest.raises(ModelLoadError, match="not a whole GGUF file"):
         load_model(path, torch.float32)
 

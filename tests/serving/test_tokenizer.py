@@ -99,6 +99,19 @@ def test_a_chat_is_rendered_and_encoded_as_transformers_does(
     assert ids == hf_smollm2_tokenizer.encode(text)
 
 
+def test_templates_find_what_hugging_face_gives_them(tokenizer: Tokenizer, hf_smollm2_tokenizer: Any) -> None:
+    source = """
+    {%- for message in messages %}
+        {% if message.role == 'system' %}
+            {% continue %}
+        {% endif %}
+{{ message | tojson }} {{ message | tojson(indent=2) }}
+    {% endfor %}
+{{ eos_token }}"""
+    theirs = hf_smollm2_tokenizer.apply_chat_template(MESSAGES, chat_template=source, tokenize=False)
+    assert ChatTemplate(source, {"eos_token": "<|im_end|>"}).render(MESSAGES, add_generation_prompt=False) == theirs
+
+
 @given(contents=st.lists(st.text(), min_size=1, max_size=4))
 def test_the_safe_encoding_of_ordinary_messages_is_the_plain_one(tokenizer: Tokenizer, contents: list[str]) -> None:
     messages = [{"role": "user", "content": content} for content in contents]

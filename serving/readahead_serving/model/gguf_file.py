@@ -70,8 +70,6 @@ class _Cursor:
 
     def _array(self) -> list[Any]:
         kind, length = self.scalar("I"), self.scalar("Q")
-        if length > len(self._data) - self.at:
-            raise ValueError("an array runs past the end")
         if kind == _STRING:
             return [self.string() for _ in range(length)]
         if kind not in _SCALARS:
