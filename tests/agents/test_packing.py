@@ -1,0 +1,68 @@
+"""Prompts fit the window, shrunk in the declared order. The scripted model's tokens are words."""
+
+from __future__ import annotations
+
+import pytest
+
+from readahead_agents.errors import LanguageModelRefused
+from readahead_agents.fixed_evidence import passage
+from readahead_agents.llm import Message
+from readahead_agents.packing import PackedPrompt, PromptParts, pack
+from readahead_agents.scripted_llm import ScriptedLanguageModel
+
+QUESTION = "Which colour has the pump?"
+PASSAGES = tuple(passage("a.pdf", page, f"The pump of page {page} has colour number {page}.") for page in (1, 2, 3))
+HISTORY = tuple(
+    Message(role, f"{role} turn {number} speaks") for number in (1, 2) for role in ("user", "assistant")
+)
+PARTS = PromptParts("Answer.", HISTORY, PASSAGES, QUESTION)
+MAX_TOKENS = 20
+
+
+async def packed(window: int, *, parts: PromptParts = PARTS, evidence_tokens: int = 1000) -> PackedPrompt:
+    llm = ScriptedLanguageModel(["x"], window=window)
+    return await pack(llm, parts, max_tokens=MAX_TOKENS, evidence_tokens=evidence_tokens)
+
+
+async def full_size() -> int:
+    return (await packed(10_000)).prompt_tokens + MAX_TOKENS
+
+
+@pytest.mark.parametrize(("spare", "dropped_turns"), [(1, 0), (0, 0), (-1, 1)])
+async def test_nothing_is_dropped_until_one_token_is_missing(spare: int, dropped_turns: int) -> None:
+    result = await packed(await full_size() + spare)
+    assert (result.dropped_turns, result.dropped_passages) == (dropped_turns, 0)
+    assert result.prompt_tokens + MAX_TOKENS <= await full_size() + spare
+
+
+async def test_old_turns_go_first_then_the_worst_passages_and_the_question_never() -> None:
+    seen = []
+    window = await full_size()
+    while True:
+        try:
+            result = await packed(window)
+        except LanguageModelRefused as refused:
+            assert (refused.code, refused.status) == ("context_length_exceeded", 400)
+            break
+        seen.append((result.dropped_turns, result.dropped_passages))
+        assert result.passages == PASSAGES[: 3 - result.dropped_passages]
+        assert result.messages[0] == Message("system", "Answer.")
+        assert result.messages[1:-1] == HISTORY[result.dropped_turns :]
+        assert result.messages[-1].content.endswith(QUESTION)
+        window -= 1
+    assert list(dict.fromkeys(seen)) == [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 1), (4, 2)]
+
+
+async def test_what_was_dropped_is_told() -> None:
+    result = await packed(await full_size() - 1)
+    assert "1 earlier turns" in result.notes()[0]
+
+
+async def test_a_small_evidence_budget_shows_the_statements_nearest_to_the_question() -> None:
+    filler = " ".join(f"Sentence {number} speaks of nothing much." for number in range(100, 140))
+    long = passage("long.pdf", 4, f"{filler} The lid of the mixer is green. {filler}")
+    parts = PromptParts("Answer.", (), (long,), "Which colour has the lid of the mixer?")
+    result = await packed(10_000, parts=parts, evidence_tokens=40)
+    assert "The lid of the mixer is green." in result.messages[-1].content
+    assert result.prompt_tokens < 120
+    assert result.passages == (long,)

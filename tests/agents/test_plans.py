@@ -1,0 +1,134 @@
+"""Plans: read, written, mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from readahead_agents.errors import PlanInvalid
+from readahead_agents.mcp.toolset import ToolSpec
+from readahead_agents.plan import Plan, parse_plan
+from readahead_agents.repair import repair, rule_plan
+from tests.agents.parts import step
+
+
+def tool(name: str, **arguments: str) -> ToolSpec:
+    properties = {argument: {"type": kind} for argument, kind in arguments.items()}
+    schema = {"type": "object", "properties": properties, "required": [next(iter(arguments))]}
+    return ToolSpec(name, "", schema, read_only=True)
+
+
+TOOLS = [
+    tool("generate_analysis", question="string", earlier="array"),
+    tool("generate_summary", topic="string", earlier="array"),
+    tool("query_rag_with_context", question="string"),
+]
+QUESTION = "How often is the filter cleaned?"
+ASK = step("query_rag_with_context", question=QUESTION)
+
+
+def mended(steps: list[Any], question: str = QUESTION, max_steps: int = 6) -> Plan:
+    return repair(parse_plan({"steps": steps, "reasoning": "because"}, TOOLS), question, TOOLS, max_steps)
+
+
+def shape(plan: Plan) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(each.id, each.tool, each.depends_on) for each in plan.steps]
+
+
+def test_the_books_shape_is_read_and_written() -> None:
+    book = {"plan": ["query_rag_with_context", "generate_summary"], "reasoning": "first ask", "estimated_steps": 2}
+    plan = repair(parse_plan(book, TOOLS), QUESTION, TOOLS, 6)
+    written = plan.to_json()
+    assert {key: written[key] for key in book} == book
+    assert [each.arguments for each in plan.steps] == [{"question": QUESTION}, {"topic": QUESTION}]
+    assert plan.steps[1].depends_on == ("s1",)
+
+
+def test_our_shape_survives_writing_and_reading() -> None:
+    plan = mended([ASK, step("generate_analysis", ["s1"], question="Why?")])
+    assert parse_plan(plan.to_json(), TOOLS).steps == plan.steps
+
+
+@pytest.mark.parametrize("data", [[], {}, {"plan": []}, {"steps": [3]}, {"plan": ["no_such_tool"]}, "text"])
+def test_what_is_no_plan_is_refused(data: object) -> None:
+    with pytest.raises(PlanInvalid):
+        parse_plan(data, TOOLS)
+
+
+def test_a_sensible_plan_stays_as_it_is() -> None:
+    plan = mended([ASK])
+    assert shape(plan) == [("s1", "query_rag_with_context", ())]
+    assert plan.repairs == ()
+
+
+def test_a_question_is_given_evidence_when_the_plan_asks_for_none() -> None:
+    plan = mended([step("generate_summary", topic="filters")])
+    assert shape(plan) == [("s1", "query_rag_with_context", ()), ("s2", "generate_summary", ("s1",))]
+    assert plan.steps[0].arguments == {"question": QUESTION}
+    assert any("question itself" in repair_ for repair_ in plan.repairs)
+
+
+def test_a_comparison_is_given_both_sides() -> None:
+    question = "Compare the warranty of the pump with that of the mixer."
+    plan = mended([step("query_rag_with_context", question="What is the warranty of the pump?")], question)
+    asked = [each.arguments["question"] for each in plan.steps if each.tool == "query_rag_with_context"]
+    assert any("pump" in text and "mixer" not in text for text in asked)
+    assert any("warranty of the mixer" in text and "pump" not in text for text in asked)
+    assert plan.steps[-1].tool == "generate_analysis"
+    assert len(plan.steps[-1].depends_on) == len(asked)
+    assert plan.repairs
+
+
+def test_circles_and_unknown_dependencies_are_cut() -> None:
+    steps = [
+        {"id": "a", **ASK, "depends_on": ["b"]},
+        {"id": "b", **step("generate_analysis", ["a", "ghost"], question="Why?")},
+    ]
+    plan = mended(steps)
+    placed: set[str] = set()
+    for each in plan.steps:
+        assert set(each.depends_on) <= placed
+        placed.add(each.id)
+    assert plan.repairs
+
+
+def test_steps_given_in_any_order_are_put_behind_what_they_depend_on() -> None:
+    late = {"id": "late", **step("generate_analysis", ["early"], question="Why?")}
+    plan = mended([late, {"id": "early", **ASK}])
+    assert shape(plan) == [("s1", "query_rag_with_context", ()), ("s2", "generate_analysis", ("s1",))]
+    assert plan.repairs == ()
+
+
+def test_references_in_arguments_follow_their_steps() -> None:
+    plan = mended([{"id": "x", **ASK}, {"id": "y", **step("generate_summary", topic="t", earlier=[{"from": "x"}])}])
+    assert plan.steps[1].arguments["earlier"] == [{"from": "s1"}]
+    assert plan.steps[1].depends_on == ("s1",)
+
+
+def test_repeated_steps_and_those_over_the_limit_are_dropped() -> None:
+    others = [step("query_rag_with_context", question=f"How often is the filter cleaned in {n}?") for n in range(9)]
+    plan = mended([ASK, ASK, ASK, *others], max_steps=4)
+    assert len(plan.steps) == 4
+    assert any("repeated" in text for text in plan.repairs)
+    assert any("limit of 4" in text for text in plan.repairs)
+
+
+def test_tools_that_do_not_exist_are_dropped() -> None:
+    plan = mended([ASK, step("delete_everything", target="all")])
+    assert [each.tool for each in plan.steps] == ["query_rag_with_context"]
+    assert any("delete_everything" in text for text in plan.repairs)
+
+
+@pytest.mark.parametrize(
+    ("question", "tools"),
+    [
+        ("When is it cleaned?", ["query_rag_with_context"]),
+        ("Summarise the manual.", ["query_rag_with_context", "generate_summary"]),
+        ("What are the pros and cons of it?", ["query_rag_with_context", "generate_analysis"]),
+    ],
+)
+def test_rules_plan_what_the_words_of_the_question_ask_for(question: str, tools: list[str]) -> None:
+    plan = rule_plan(question, TOOLS, 6, "no model")
+    assert [each.tool for each in plan.steps] == tools
+    assert plan.repairs[0] == "no model"

