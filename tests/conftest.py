@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from readahead_serving.model.store import ModelStore
+from tests.platform.running import ROOT, RunningReadahead, running_readahead
 from tests.serving.llm_server import LlmServer, running_server
 
 # a busy machine is no failure
@@ -41,3 +42,13 @@ def llm_server(smollm2_path: Path, minilm_path: Path, tmp_path_factory: pytest.T
     models_dir = minilm_path.parent
     with running_server(models_dir, tmp_path_factory.mktemp("llm_server") / "stderr.log") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def readahead_up(
+    smollm2_path: Path, minilm_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningReadahead]:
+    """The whole service with the sample documents, as `readahead up` starts it; shared, so clean up after yourself."""
+    home = tmp_path_factory.mktemp("home")
+    with running_readahead(home, minilm_path.parent, "--samples", str(ROOT / "sample_docs")) as service:
+        yield service

@@ -65,14 +65,16 @@ class Gateway:
 
 
 @asynccontextmanager
-async def running_gateway(home: Path, *, heartbeat_s: float = 10.0) -> AsyncIterator[Gateway]:
+async def running_gateway(
+    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None
+) -> AsyncIterator[Gateway]:
     settings = Settings(
         home=home,
         web=False,
         retrieval=retrieval_settings(home),
         gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
     )
-    llm = ScriptedLanguageModel(["The answer stands in the passage."])
+    llm = llm or ScriptedLanguageModel(["The answer stands in the passage."])
     llm_server = AbsentLlmServer(f"http://127.0.0.1:{free_port()}")
     async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
         engine = await open_database(database_url(home, ""))

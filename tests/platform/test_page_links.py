@@ -28,7 +28,9 @@ def test_a_token_opens_its_document_for_its_tenant_until_it_expires() -> None:
     assert links.verify(token, "doc_1") is None
 
 
-@pytest.mark.parametrize("forge", [lambda t: t.replace("acme", "evil"), lambda t: t[:-1], lambda t: "", lambda t: "a.b.c"])
+@pytest.mark.parametrize(
+    "forge", [lambda t: t.replace("acme", "evil"), lambda t: t[:-1], lambda t: "", lambda t: "a.b.c"]
+)
 def test_a_forged_token_opens_nothing(forge: object) -> None:
     links = PageLinks(60)
     assert callable(forge)

@@ -48,7 +48,7 @@ def create_app(context: GatewayContext) -> FastAPI:
         health,
     ):
         app.include_router(module.router)
-    app.add_api_route("/v1/{rest:path}", _unknown, methods=_METHODS)
+    app.add_api_route("/v1/{rest:path}", _unknown, methods=_METHODS, include_in_schema=False)
     _add_middleware(app, context)
     return app
 
