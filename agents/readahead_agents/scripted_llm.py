@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from readahead_agents.errors import LanguageModelError
@@ -36,8 +36,8 @@ class ScriptedLanguageModel:
 
     script: Script | Sequence[str | LanguageModelError]
     window: int = 8192
-    hold: asyncio.Event | None = None
-    """Where given, every reply stops after its first piece until this is set."""
+    hold: Callable[[ScriptedCall], Awaitable[object]] | None = None
+    """Where given, every reply waits for it after its first piece."""
     calls: list[ScriptedCall] = field(default_factory=list)
     running: int = 0
     """Streams that are open now."""
@@ -50,14 +50,15 @@ class ScriptedLanguageModel:
         self, messages: Sequence[Message], options: CompletionOptions
     ) -> AsyncGenerator[CompletionChunk, None]:
         reply = self._reply(messages, options)
-        self.calls.append(ScriptedCall(tuple(messages), options))
+        call = ScriptedCall(tuple(messages), options)
+        self.calls.append(call)
         if isinstance(reply, LanguageModelError):
             raise reply
         self.running += 1
         self.peak = max(self.peak, self.running)
         finished = False
         try:
-            async for chunk in self._pieces(reply, messages, options):
+            async for chunk in self._pieces(reply, call):
                 yield chunk
             finished = True
         finally:
@@ -75,16 +76,14 @@ class ScriptedLanguageModel:
             return self.script(messages, options)
         return self.script[min(len(self.calls), len(self.script) - 1)]
 
-    async def _pieces(
-        self, reply: str, messages: Sequence[Message], options: CompletionOptions
-    ) -> AsyncGenerator[CompletionChunk, None]:
+    async def _pieces(self, reply: str, call: ScriptedCall) -> AsyncGenerator[CompletionChunk, None]:
         words = reply.split(" ")
-        text = " ".join(words[: options.max_tokens])
+        limit = call.options.max_tokens
+        text = " ".join(words[:limit])
         for number, match in enumerate(_PIECE.finditer(text)):
             yield CompletionChunk(match.group())
             await asyncio.sleep(0)  # lets streams that run side by side take turns
             if number == 0 and self.hold is not None:
-                await self.hold.wait()
-        prompt_tokens = sum(len(message.content.split()) for message in messages)
-        usage = TokenUsage(prompt_tokens, len(text.split()))
-        yield CompletionChunk("", "length" if len(words) > options.max_tokens else "stop", usage)
+                await self.hold(call)
+        usage = TokenUsage(len(call.prompt.split()), len(text.split()))
+        yield CompletionChunk("", "length" if len(words) > limit else "stop", usage)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import merge_evidence
 from readahead_agents.answer import not_covered, system_text
-from readahead_agents.errors import BudgetExceeded, LanguageModelError
+from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import StepResult
@@ -52,11 +52,12 @@ class Synthesis:
             events = self._passed_on(question, written[0].text, evidence, quoted=written[0].quoted)
         else:
             events = self._without_result(question, results, found)
-        tail, notes = _failures(results, self.budget), [note for result in written for note in result.notes]
+        notes = [note for result in written for note in result.notes]
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Answered):
-                    for told in self._ended(event, tail, notes):
+                    # only now is known which limits the answer itself has met
+                    for told in self._ended(event, _failures(results, self.budget), notes):
                         yield told
                 else:
                     yield event
@@ -72,22 +73,46 @@ class Synthesis:
         self, question: str, history: Sequence[Message], written: Sequence[ActionResult], evidence: Sequence[Evidence]
     ) -> AsyncGenerator[AnswerEvent, None]:
         """One more completion over all findings and passages; the findings as they are where it cannot be had."""
-        begun = False
+        text = ""
         try:
             packed, options = await self._prompt(question, history, written, evidence)
             yield EvidenceFound(packed.passages)
             async with aclosing(grounded_answer(self.llm, self.source, question, packed, options)) as events:
                 async for event in events:
-                    begun = begun or isinstance(event, Token)
+                    text += event.text if isinstance(event, Token) else ""
                     yield event
-        except (BudgetExceeded, LanguageModelError) as error:
-            if begun:
+        except BudgetExceeded as error:
+            last = (
+                self._cut_off(question, text, evidence)
+                if text
+                else self._side_by_side(question, written, evidence, error)
+            )
+        except LanguageModelError as error:
+            if text:
                 raise
-            text = "\n\n".join(_MARKERS.sub("", result.text) for result in written)
-            note = f"The findings stand side by side, as they could not be merged: {error}"
-            async with aclosing(self._passed_on(question, text, evidence, notes=(note,))) as joined:
-                async for event in joined:
-                    yield event
+            last = self._side_by_side(question, written, evidence, error)
+        else:
+            return
+        async with aclosing(last) as events:
+            async for event in events:
+                yield event
+
+    def _side_by_side(
+        self, question: str, written: Sequence[ActionResult], evidence: Sequence[Evidence], error: AgentError
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """The findings as they are."""
+        texts = dict.fromkeys(_MARKERS.sub("", result.text) for result in written)
+        note = f"The findings stand side by side, as they could not be merged: {error.message}"
+        return self._passed_on(question, "\n\n".join(texts), evidence, notes=(note,))
+
+    async def _cut_off(
+        self, question: str, text: str, evidence: Sequence[Evidence]
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """The end of an answer that a limit cut in the middle."""
+        citations = (await support(self.source, question, text, evidence)).citations
+        for citation in citations:
+            yield CitationFound(citation)
+        yield Answered(text, citations, self.budget.usage, "length", covered=True)
 
     async def _prompt(
         self, question: str, history: Sequence[Message], written: Sequence[ActionResult], evidence: Sequence[Evidence]

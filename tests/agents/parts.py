@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from readahead_agents.errors import LanguageModelError
 from readahead_agents.events import Answered, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm import CompletionOptions, Message
-from readahead_agents.scripted_llm import Script
+from readahead_agents.scripted_llm import Script, ScriptedCall
 from readahead_agents.settings import AgentSettings
 
 Event = TypeVar("Event")
@@ -44,12 +45,17 @@ def ending(events: Sequence[object]) -> Answered:
     return last
 
 
+async def forever(call: ScriptedCall) -> None:
+    """A model that says its first word and then nothing."""
+    await asyncio.Event().wait()
+
+
 def step(tool: str, depends_on: Sequence[str] = (), **arguments: Any) -> dict[str, Any]:
     return {"tool": tool, "arguments": arguments, "depends_on": list(depends_on)}
 
 
 def planning(
-    steps: Sequence[dict[str, Any]] | str, replies: dict[str, str | LanguageModelError], default: str = FILTER
+    steps: Sequence[dict[str, Any]] | str, replies: Mapping[str, str | LanguageModelError], default: str = FILTER
 ) -> Script:
     """A model that plans the given steps, and replies to prompts by the first key that they hold."""
 

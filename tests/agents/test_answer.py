@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 
 import pytest
@@ -13,7 +12,7 @@ from readahead_agents.events import CitationFound, EvidenceFound, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm import Message
 from readahead_agents.scripted_llm import ScriptedLanguageModel
-from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, of, pump_kb
+from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, forever, of, pump_kb
 
 QUESTION = "How often is the filter of the pump cleaned?"
 
@@ -94,7 +93,7 @@ async def test_a_model_that_repeats_itself_is_stopped() -> None:
 
 
 async def test_closing_the_answer_ends_the_completion_at_the_model() -> None:
-    llm = ScriptedLanguageModel([FILTER], hold=asyncio.Event())
+    llm = ScriptedLanguageModel([FILTER], hold=forever)
     async with aclosing(answer(llm, pump_kb(), QUESTION, [], SETTINGS)) as events:
         async for event in events:
             if isinstance(event, Token):

@@ -12,9 +12,7 @@ from readahead_agents.scripted_llm import ScriptedLanguageModel
 
 QUESTION = "Which colour has the pump?"
 PASSAGES = tuple(passage("a.pdf", page, f"The pump of page {page} has colour number {page}.") for page in (1, 2, 3))
-HISTORY = tuple(
-    Message(role, f"{role} turn {number} speaks") for number in (1, 2) for role in ("user", "assistant")
-)
+HISTORY = tuple(Message(role, f"{role} turn {number} speaks") for number in (1, 2) for role in ("user", "assistant"))
 PARTS = PromptParts("Answer.", HISTORY, PASSAGES, QUESTION)
 MAX_TOKENS = 20
 
