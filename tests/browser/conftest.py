@@ -1,30 +1,21 @@
-"""One service for all browser tests, started as a user starts it."""
+"""Browser tabs on the shared service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.driving import CHROMIUM, Desk, chromium
-from tests.platform.running import ROOT, RunningReadahead, running_readahead
+from tests.platform.running import RunningReadahead
 
 
-@pytest.fixture(scope="session")
-def service(
-    tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path, minilm_path: Path
-) -> Iterator[RunningReadahead]:
-    """`readahead up` with the sample documents."""
-    models = smollm2_path.parents[1] if smollm2_path.is_file() else smollm2_path.parent
-    home = tmp_path_factory.mktemp("browser-home")
-    with running_readahead(home, models, "--samples", str(ROOT / "sample_docs")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed with the module: as long as it runs, its loop is in the way of asynchronous tests."""
     if not CHROMIUM.exists():
         pytest.skip(f"needs {CHROMIUM}")
     with chromium() as running:
@@ -32,16 +23,30 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def desk(service: RunningReadahead, browser: Browser) -> Iterator[Desk]:
-    """A tab of a new visitor, 1440 by 900."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
-    yield Desk(context.new_page(), service.url)
-    context.close()
+def desk(readahead_up: RunningReadahead, browser: Browser) -> Iterator[Desk]:
+    """A tab of a new visitor, 1440 by 900, in the light."""
+    with _tab(readahead_up, browser, 1440, 900, "light") as opened:
+        yield opened
 
 
 @pytest.fixture
-def phone(service: RunningReadahead, browser: Browser) -> Iterator[Desk]:
-    """A tab on a narrow touch screen in the dark."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", has_touch=True)
-    yield Desk(context.new_page(), service.url)
+def phone(readahead_up: RunningReadahead, browser: Browser) -> Iterator[Desk]:
+    """A tab on a narrow touch screen, in the dark."""
+    with _tab(readahead_up, browser, 390, 844, "dark") as opened:
+        yield opened
+
+
+@contextmanager
+def _tab(
+    service: RunningReadahead, browser: Browser, width: int, height: int, scheme: Literal["light", "dark"]
+) -> Iterator[Desk]:
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, has_touch=width < 600
+    )
+    opened = Desk(context.new_page(), service.url)
+    yield opened
     context.close()
+    sdk = service.sdk()
+    for store in sdk.vector_stores.list():
+        if store.name in opened.created:
+            sdk.vector_stores.delete(store.id)

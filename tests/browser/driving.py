@@ -40,6 +40,8 @@ class Desk:
     page: Page
     url: str
     problems: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
+    """Names of knowledge bases to be cleaned up."""
 
     def __post_init__(self) -> None:
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -64,6 +66,7 @@ class Desk:
         field_ = self.page.get_by_label("Name", exact=True)
         if not field_.is_visible():
             self.page.get_by_role("button", name="New knowledge base").click()
+        self.created.append(name)
         field_.fill(name)
         self.page.keyboard.press("Enter")
         expect(self.page.locator(".ra-top__title")).to_have_text(name)

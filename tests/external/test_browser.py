@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import browser, desk, service
+from tests.browser.conftest import browser, desk
 from tests.browser.driving import Desk, highlighted_rows
 from tests.platform.running import RunningReadahead
 
-__all__ = ["browser", "desk", "service"]
+__all__ = ["browser", "desk"]
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.timeout(600),
@@ -20,9 +20,9 @@ pytestmark = [
 ]
 
 
-def test_a_published_plan_is_uploaded_and_cited_by_the_right_page(service: RunningReadahead, desk: Desk) -> None:
+def test_a_published_plan_is_uploaded_and_cited_by_the_right_page(readahead_up: RunningReadahead, desk: Desk) -> None:
     plan = Path(os.environ["READAHEAD_TEST_DATA"]) / "qa" / "documents" / "us-nara-strategic-plan-2022.pdf"
-    desk.sign_in(service.api_key)
+    desk.sign_in(readahead_up.api_key)
     desk.create_knowledge_base("plans")
     desk.upload(plan)
     desk.wait_until_read(plan.name, pages=16)
