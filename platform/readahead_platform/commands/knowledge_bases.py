@@ -88,7 +88,7 @@ def search(
         print_json({"results": results})
         return
     for number, result in enumerate(results, start=1):
-        typer.echo(f"[{number}] {result['document']}, page {result['page']} (score {result['score']:.3f})")
+        typer.echo(f"[{number}] {result['document']}, {_pages(result)} (score {result['score']:.3f})")
         typer.echo(f"    {' '.join(result['text'].split())}\n")
 
 
@@ -140,11 +140,17 @@ def _result(item: dict[str, Any]) -> dict[str, Any]:
         "document": item["filename"],
         "document_id": item["document_id"],
         "page": item["page"],
+        "last_page": item["last_page"],
         "text": item["content"][0]["text"],
         "score": item["score"],
         "similarity": item["similarity"],
         "ranks": item["ranks"],
     }
+
+
+def _pages(result: dict[str, Any]) -> str:
+    first, last = result["page"], result["last_page"]
+    return f"page {first}" if first == last else f"pages {first}–{last}"
 
 
 def _show_added(documents: list[dict[str, Any]], name: str) -> None:
