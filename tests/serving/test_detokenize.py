@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def tokenizer(smollm2_path: Path) -> Tokenizer:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     borders = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(borders)]
 
 
 @given(st.text() | st.sampled_from(TEXTS), st.lists(st.integers(0, 1000)))

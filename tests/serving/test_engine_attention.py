@@ -24,7 +24,8 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     k, v = (x.repeat_interleave(group, 1).transpose(0, 1).double() for x in (k, v))
     scores = q.transpose(0, 1).double() @ k.transpose(1, 2) / HEAD_DIM**0.5
     ahead = torch.ones(scores.shape[1:], dtype=torch.bool).triu(k.shape[1] - q.shape[0] + 1)
-    return (scores.masked_fill(ahead, float("-inf")).softmax(-1) @ v).transpose(0, 1)
+    out: Tensor = scores.masked_fill(ahead, float("-inf")).softmax(-1) @ v
+    return out.transpose(0, 1)
 
 
 class Cache:

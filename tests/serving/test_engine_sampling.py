@@ -86,9 +86,9 @@ def test_temperature_zero_takes_the_best_token_of_every_row() -> None:
 def test_penalties_turn_a_repeated_token_down_and_count_how_often_it_came() -> None:
     def third(**penalties: float) -> int:
         chooser = TokenChooser(params(temperature=0, **penalties))
-        for token in (0, 0):
-            chooser.accept(token)
-        [token] = choose_tokens(torch.tensor([[3.0, 1.5, 0.0]]), [chooser])
+        for _ in range(2):
+            chooser.accept(0)
+        token = choose_tokens(torch.tensor([[3.0, 1.5, 0.0]]), [chooser])[0]
         assert token is not None
         return token
 
@@ -102,7 +102,7 @@ def test_penalties_turn_a_repeated_token_down_and_count_how_often_it_came() -> N
 def chosen(seed: int | None, neighbours: int) -> list[int | None]:
     generator = torch.Generator().manual_seed(0)
     choosers = [TokenChooser(params(seed=seed))] + [TokenChooser(params(seed=n)) for n in range(neighbours)]
-    tokens = []
+    tokens: list[int | None] = []
     for _ in range(30):
         row = torch.randn(1, 500, generator=generator)
         tokens.append(choose_tokens(torch.cat([row, torch.randn(neighbours, 500)]), choosers)[0])

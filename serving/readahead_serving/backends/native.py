@@ -159,7 +159,7 @@ class NativeEngine:
             await asyncio.sleep(delay)
             try:
                 await self._launch()
-            except ServingError as error:
+            except (ServingError, OSError) as error:
                 log.warning("the engine does not start again (next try in %.1f s): %s", delay, error)
 
     async def _serve(self) -> bool:
@@ -171,6 +171,8 @@ class NativeEngine:
                 self._dispatch(await self._process.receive())
         except EngineUnavailable as error:
             log.warning("%s Requests in flight are lost; it is started again.", error)
+        except Exception:  # the top of a loop: a bug of ours must not leave requests waiting with nobody to end them
+            log.exception("the engine's outputs cannot be read; it is started again")
         worked = self._stats.steps > 0
         await self._drop_process(EngineUnavailable("The engine stopped while it worked on this request: try again."))
         return worked

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ class EngineProcess:
             "-m",
             "readahead_serving.engine.process",
             stdin=PIPE,
-            stdout=sys.stderr,
+            stdout=DEVNULL,
             env={"OMP_WAIT_POLICY": WAIT_POLICY, **os.environ},
         )
         self._exit = asyncio.ensure_future(self._process.wait())

@@ -72,7 +72,7 @@ class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     finish_reason: FinishReason | None = None
     """Set on the last delta of a request, and only there."""
     error: str | None = None
-    """Why, when `finish_reason` is "error"."""
+    """Why, when `finish_reason` is "error"; "deadline exceeded" beside "abort" when the request's time ran out."""
     queued_s: float | None = None
     """Seconds the request waited for its first step, on its first delta; None where the backend can't tell."""
 
