@@ -55,18 +55,11 @@ def summarise(timings: Sequence[Timing], wall_s: float, goal: Goal) -> dict[str,
 
 def as_table(report: dict[str, Any]) -> Table:
     """The levels of a report side by side."""
-    columns = (
-        "concurrency",
-        "TTFT p50/p95/p99 ms",
-        "TBT p50/p95/p99 ms",
-        "e2e p50/p95/p99 ms",
-        "tok/s",
-        "req/s",
-        "errors",
-    )
     server, hardware = report["server"], report["hardware"]
     title = f"{report['workload']}: {server['model']} at {server['url']}, {hardware['cpu']}, {hardware['cores']} cores"
-    table = Table(*columns, title=title)
+    table = Table(title=title, caption="TTFT, TBT and e2e: p50 / p95 / p99 in ms")
+    for column in ("users", "TTFT", "TBT", "e2e", "tok/s", "req/s", "errors"):
+        table.add_column(column, justify="right", no_wrap=True)
     for run in report["runs"]:
         metrics = run["metrics"]
         spreads = (_cell(metrics[name]) for name in ("ttft_ms", "tbt_ms", "e2e_ms"))
