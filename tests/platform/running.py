@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +46,18 @@ class RunningReadahead:
     process: subprocess.Popen[bytes]
     log: Path
     """What `readahead up` has printed."""
+    clients: ExitStack
+    """Closes what `sdk` has opened."""
 
     @property
     def api_key(self) -> str:
         return str(json.loads((self.home / "credentials.json").read_text(encoding="utf-8"))["api_key"])
 
     def sdk(self, api_key: str | None = None, *, max_retries: int = 0) -> OpenAI:
-        return OpenAI(base_url=f"{self.url}/v1", api_key=api_key or self.api_key, max_retries=max_retries, timeout=240)
+        key = api_key or self.api_key
+        client = OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=max_retries, timeout=240)
+        self.clients.callback(client.close)
+        return client
 
     def cli(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """`readahead …` against this service."""
@@ -107,12 +112,13 @@ def running_readahead(home: Path, models_dir: Path, *arguments: str) -> Iterator
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    service = RunningReadahead(f"http://127.0.0.1:{port}", home, environment, process, log)
+    service = RunningReadahead(f"http://127.0.0.1:{port}", home, environment, process, log, ExitStack())
     try:
         wait_until(lambda: process.poll() is not None or "is ready at" in log.read_text(encoding="utf-8"), START_S)
         assert process.poll() is None, log.read_text(encoding="utf-8")
         yield service
     finally:
+        service.clients.close()
         if process.poll() is None:
             service.stop()
 

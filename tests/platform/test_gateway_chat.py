@@ -181,7 +181,7 @@ async def test_what_cannot_be_honoured_is_refused_by_name(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_client_that_leaves_ends_the_completion(gateway: Gateway, ids: dict[str, str], stream: bool) -> None:
-    gateway.llm.hold = asyncio.Event()
+    gateway.llm.hold = lambda _call: asyncio.Event().wait()
     asking = asyncio.create_task(ask_and_read(gateway, stream=stream))
     await until(lambda: gateway.llm.running == 1)
     asking.cancel()
@@ -198,14 +198,15 @@ async def ask_and_read(gateway: Gateway, *, stream: bool) -> None:
 async def test_a_silent_stream_is_kept_open_by_comments(tmp_path: Path, manual: Path) -> None:
     async with running_gateway(tmp_path / "home", heartbeat_s=0.05) as gateway:
         await add_document(gateway, "manuals", manual)
-        gateway.llm.hold = asyncio.Event()
+        release = asyncio.Event()
+        gateway.llm.hold = lambda _call: release.wait()
         body = {"model": "kb/manuals", "messages": QUESTION, "stream": True}
         async with gateway.http().stream("POST", "/v1/chat/completions", json=body) as response:
             lines = response.aiter_lines()
             async with asyncio.timeout(30):
                 while await anext(lines) != ": ping":
                     pass
-            gateway.llm.hold.set()
+            release.set()
             rest = [line async for line in lines]
     assert "data: [DONE]" in rest
 

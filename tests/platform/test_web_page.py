@@ -13,6 +13,7 @@ from nicegui.storage import Storage
 from nicegui.testing import User, user_simulation
 
 from readahead_agents.errors import LanguageModelUnavailable
+from readahead_agents.scripted_llm import ScriptedCall
 from readahead_platform.web.app import register
 from readahead_platform.web.sign_in_links import SignInLinks
 from tests.platform.gateway import Gateway
@@ -51,6 +52,11 @@ async def signed_in(user: User, gateway: Gateway, links: SignInLinks) -> None:
     await user.open(links.path(gateway.key))
     await user.open("/")
     await sees(user, "Knowledge bases")
+
+
+async def never(_call: ScriptedCall) -> None:
+    """Holds a reply for as long as nobody ends it."""
+    await asyncio.Event().wait()
 
 
 def ask(user: User, question: str) -> None:
@@ -170,7 +176,7 @@ async def test_stop_ends_the_model_and_keeps_what_was_written(
 ) -> None:
     kb = await gateway.context.library.create_kb(TENANT, "pumps")
     await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
-    gateway.llm.hold = asyncio.Event()
+    gateway.llm.hold = never
     await signed_in(user, gateway, links)
     ask(user, "How many kilograms does the Halden pump weigh?")
     await until(lambda: gateway.llm.running == 1)
@@ -183,7 +189,7 @@ async def test_stop_ends_the_model_and_keeps_what_was_written(
 async def test_leaving_the_page_ends_the_model(gateway: Gateway, user: User, links: SignInLinks, manual: Path) -> None:
     kb = await gateway.context.library.create_kb(TENANT, "pumps")
     await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
-    gateway.llm.hold = asyncio.Event()
+    gateway.llm.hold = never
     await signed_in(user, gateway, links)
     ask(user, "How many kilograms does the Halden pump weigh?")
     await until(lambda: gateway.llm.running == 1)
