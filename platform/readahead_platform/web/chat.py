@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from contextlib import aclosing
 
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from readahead_agents.events import Token
 from readahead_platform.gateway.errors import to_api_error
@@ -79,7 +79,7 @@ class Chat:
         with self._list:
             card = self._card(turn)
         self._composer.set_busy(True)
-        self._task = asyncio.create_task(self._answer(self._kb, turns, turn, card), name="web-answer")
+        self._task = background_tasks.create(self._answer(self._kb, turns, turn, card), name="web-answer")
         self._task.add_done_callback(self._finished)
 
     def stop(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from readahead_platform.web.document_row import DocumentRow
 from readahead_platform.web.elements import block, confirmed, text, toast
@@ -62,7 +62,7 @@ class Documents:
         else:
             row.show(document)
         if not document.finished and document.id not in self._watches:
-            watch = asyncio.create_task(self._watch(document.id), name="web-watch")
+            watch = background_tasks.create(self._watch(document.id), name="web-watch")
             self._watches[document.id] = watch
             watch.add_done_callback(lambda _: self._watches.pop(document.id, None))
 
