@@ -7,12 +7,12 @@ from typing import Any
 
 from readahead_agents.mcp.toolset import ToolSpec
 
-MAX_TEXT = 160
-MAX_REASONING = 160
+MAX_TEXT = 120
+MAX_REASONING = 100
 MAX_DEPENDENCIES = 3
 _SCALARS = ("string", "integer", "number", "boolean")
 # plain text of one line: escapes and control characters are where small models run astray
-_TEXT_PATTERN = r"^[^\"\\\x00-\x1f]+$"
+_TEXT_PATTERN = r"^[^\"\\\x00-\x1f\x7f]+$"
 
 
 def plan_schema(tools: Sequence[ToolSpec], max_steps: int) -> dict[str, Any]:

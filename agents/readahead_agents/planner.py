@@ -19,6 +19,18 @@ from readahead_agents.settings import AgentSettings
 TOKENS_PER_STEP = 120
 """What one step of a plan takes as JSON at most; a plan cut off in the middle is no plan."""
 MAX_DESCRIPTION_CHARS = 200
+_ONE_FACT = (
+    '{"reasoning":"One question of fact.","steps":[{"tool":"query_rag_with_context",'
+    '"arguments":{"question":"When does the shop open?"},"depends_on":[]}]}'
+)
+_TWO_SIDES = (
+    '{"reasoning":"Both sides first, then compare.","steps":[{"tool":"query_rag_with_context",'
+    '"arguments":{"question":"What is in the old contract?"},"depends_on":[]},{"tool":"query_rag_with_context",'
+    '"arguments":{"question":"What is in the new contract?"},"depends_on":[]},{"tool":"generate_analysis",'
+    '"arguments":{"question":"Compare the old and the new contract."},"depends_on":["s1","s2"]}]}'
+)
+EXAMPLES = (("When does the shop open?", _ONE_FACT), ("Compare the old and the new contract.", _TWO_SIDES))
+"""Plans as they should be; small models follow examples more than instructions."""
 
 
 class Planner:
@@ -57,10 +69,11 @@ class Planner:
     def messages(self, question: str) -> list[Message]:
         """The static part first, the question last."""
         tools = "\n".join(map(_described, self._tools))
-        return [
-            Message("system", prompt("planner_system").substitute(tools=tools)),
-            Message("user", prompt("planner_user").substitute(question=question)),
-        ]
+        asked = prompt("planner_user")
+        turns = [Message("system", prompt("planner_system").substitute(tools=tools))]
+        for example, plan in EXAMPLES:
+            turns += [Message("user", asked.substitute(question=example)), Message("assistant", plan)]
+        return [*turns, Message("user", asked.substitute(question=question))]
 
 
 def _described(tool: ToolSpec) -> str:

@@ -74,12 +74,15 @@ def _arguments(step: Step, request: Request) -> dict[str, Any]:
 
 
 def _no_repeats(steps: Steps, request: Request) -> tuple[Steps, str]:
-    """A step that repeats an earlier one brings nothing: those that wait for it wait for the earlier one."""
-    first: dict[str, str] = {}
+    """A step that asks what an earlier one asks brings nothing: those that wait for it wait for the earlier one.
+
+    To reason over what was just asked is no repetition where the question wants it.
+    """
+    first: dict[tuple[str, ...], str] = {}
     kept: list[Step] = []
     renamed: dict[str, str] = {}
     for step in steps:
-        key = json.dumps([step.tool, step.arguments], sort_keys=True, ensure_ascii=False).casefold()
+        key = (_purpose(step, request), *sorted(_singular(_text(step))), _rest(step))
         if key in first:
             renamed[step.id] = first[key]
         else:
@@ -87,6 +90,38 @@ def _no_repeats(steps: Steps, request: Request) -> tuple[Steps, str]:
             kept.append(step)
     mended = tuple(_redirected(step, renamed) for step in kept)
     return mended, f"{len(renamed)} steps that repeated others were dropped." if renamed else ""
+
+
+def _purpose(step: Step, request: Request) -> str:
+    wanted = {SUMMARY: asks_for_summary(request.question), ANALYSIS: asks_for_analysis(request.question)}
+    return step.tool if wanted.get(step.tool, True) or not _text(step) else QUERY
+
+
+def _text(step: Step) -> str:
+    """What a step asks, in words."""
+    return str(step.arguments.get("question") or step.arguments.get("topic") or "")
+
+
+def _rest(step: Step) -> str:
+    """The arguments of tools that we know nothing of."""
+    return "" if step.tool in (QUERY, ANALYSIS, SUMMARY) else json.dumps(step.arguments, sort_keys=True, default=str)
+
+
+def _singular(text: str) -> frozenset[str]:
+    return frozenset(word.removesuffix("s") for word in words(text))
+
+
+def _on_topic(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Steps that share no word with the question are a small model's invention."""
+    asked = _singular(request.question)
+    own = (QUERY, ANALYSIS, SUMMARY)
+    kept = tuple(step for step in steps if step.tool not in own or _shares_words(_singular(_text(step)), asked))
+    gone = len(steps) - len(kept)
+    return kept, f"{gone} steps that ask for something else than the question were dropped." if gone else ""
+
+
+def _shares_words(said: frozenset[str], asked: frozenset[str]) -> bool:
+    return not said or not asked or bool(said & asked)
 
 
 def _ordered(steps: Steps, request: Request) -> tuple[Steps, str]:
@@ -97,12 +132,18 @@ def _ordered(steps: Steps, request: Request) -> tuple[Steps, str]:
     dropped = 0
     while waiting:
         placed = {step.id for step in done}
-        ready = next((step for step in waiting if ids & set(step.depends_on) <= placed), waiting[0])
+        ready = _next(waiting, ids, placed)
         waiting.remove(ready)
         known = tuple(dependency for dependency in ready.depends_on if dependency in placed)
         dropped += len(ready.depends_on) - len(known)
         done.append(replace(ready, depends_on=known))
     return tuple(done), f"{dropped} dependencies on unknown or later steps were dropped." if dropped else ""
+
+
+def _next(waiting: Sequence[Step], ids: set[str], placed: set[str]) -> Step:
+    """A step that waits for nothing more, else any to cut a circle at; queries first, as others need evidence."""
+    ready = [step for step in waiting if ids & set(step.depends_on) <= placed] or waiting
+    return next((step for step in ready if step.tool == QUERY), ready[0])
 
 
 def _dependencies(step: Step) -> tuple[str, ...]:
@@ -122,7 +163,7 @@ def _evidence_first(steps: Steps, request: Request) -> tuple[Steps, str]:
 
 
 def _share(asked: frozenset[str], step: Step) -> float:
-    return len(asked & words(str(step.arguments.get("question", "")))) / len(asked) if asked else 1.0
+    return len(asked & words(_text(step))) / len(asked) if asked else 1.0
 
 
 def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
@@ -136,15 +177,33 @@ def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
         for number, side in enumerate(sides)
         if not any(_asks_for(step, unique[number], unique[1 - number]) for step in steps)
     ]
-    mended = (*missing, *steps)
-    if ANALYSIS in request.tools and all(step.tool != ANALYSIS for step in mended):
-        mended = (*mended, Step("compare", ANALYSIS, {"question": request.question}))
-    changed = len(mended) != len(steps)
+    queries = (*missing, *(step for step in steps if step.tool == QUERY))
+    others = [step for step in steps if step.tool not in (QUERY, ANALYSIS)]
+    mended = (*queries, *others)
+    if ANALYSIS in request.tools:
+        evidence = tuple(step.id for step in queries)
+        mended = (*mended, Step("compare", ANALYSIS, {"question": request.question}, evidence))
+    changed = bool(missing) or all(step.tool != ANALYSIS for step in steps)
     return mended, "The comparison was given both sides and a step that compares them." if changed else ""
 
 
+def _what_was_asked(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """A summary or an analysis that the question asks for is in the plan."""
+    present = {step.tool for step in steps}
+    if asks_for_summary(request.question):
+        tool, argument = SUMMARY, "topic"
+    elif asks_for_analysis(request.question):
+        tool, argument = ANALYSIS, "question"
+    else:
+        return steps, ""
+    if tool in present or tool not in request.tools:
+        return steps, ""
+    added = Step("asked", tool, {argument: request.question})
+    return (*steps, added), f"{tool} was added, as the question asks for it."
+
+
 def _asks_for(step: Step, side: frozenset[str], other: frozenset[str]) -> bool:
-    asked = words(str(step.arguments.get("question", "")))
+    asked = words(_text(step))
     return step.tool == QUERY and bool(asked & side) and not asked & other
 
 
@@ -196,11 +255,13 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
 
 RULES: tuple[Rule, ...] = (
     _known_tools,
-    _complete_arguments,
-    _no_repeats,
+    _on_topic,
     _ordered,
+    _no_repeats,
+    _complete_arguments,
     _evidence_first,
     _both_sides,
+    _what_was_asked,
     _within_limit,
     _ordered,
     _wait_for_evidence,

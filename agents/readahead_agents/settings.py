@@ -10,7 +10,7 @@ class AgentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    max_steps: int = Field(default=6, ge=1, le=32)
+    max_steps: int = Field(default=4, ge=1, le=32)
     """Actions in a plan at most."""
     parallel_steps: int = Field(default=3, ge=1, le=16)
     """Actions that run side by side."""

@@ -101,7 +101,9 @@ def test_steps_given_in_any_order_are_put_behind_what_they_depend_on() -> None:
 
 
 def test_references_in_arguments_follow_their_steps() -> None:
-    plan = mended([{"id": "x", **ASK}, {"id": "y", **step("generate_summary", topic="t", earlier=[{"from": "x"}])}])
+    plan = mended(
+        [{"id": "x", **ASK}, {"id": "y", **step("generate_summary", topic="filter", earlier=[{"from": "x"}])}]
+    )
     assert plan.steps[1].arguments["earlier"] == [{"from": "s1"}]
     assert plan.steps[1].depends_on == ("s1",)
 
@@ -112,6 +114,26 @@ def test_repeated_steps_and_those_over_the_limit_are_dropped() -> None:
     assert len(plan.steps) == 4
     assert any("repeated" in text for text in plan.repairs)
     assert any("limit of 4" in text for text in plan.repairs)
+
+
+def test_steps_that_ask_for_something_else_are_dropped() -> None:
+    plan = mended([ASK, step("query_rag_with_context", question="Who invented poetry?")])
+    assert [each.arguments for each in plan.steps] == [{"question": QUESTION}]
+    assert plan.repairs
+
+
+def test_an_analysis_that_only_repeats_the_question_is_dropped_unless_the_question_wants_one() -> None:
+    steps = [step("generate_analysis", question=QUESTION), ASK]
+    assert [each.tool for each in mended(steps).steps] == ["query_rag_with_context"]
+    wanted = "Analyse how often the filter is cleaned."
+    tools = [each.tool for each in mended(steps, wanted).steps]
+    assert tools == ["query_rag_with_context", "generate_analysis"]
+
+
+def test_a_summary_that_was_asked_for_is_in_the_plan() -> None:
+    plan = mended([ASK], "Summarise how often the filter is cleaned.")
+    assert [each.tool for each in plan.steps] == ["query_rag_with_context", "generate_summary"]
+    assert plan.steps[1].depends_on == ("s1",)
 
 
 def test_tools_that_do_not_exist_are_dropped() -> None:
