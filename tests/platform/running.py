@@ -74,6 +74,14 @@ class RunningReadahead:
         serving = [pid for pid in children(self.process.pid) if b"\0serve\0" in _read(pid, "cmdline")]
         return serving[0] if serving else 0
 
+    def llm_metric(self, name: str) -> float:
+        """A figure of the LLM server, which only the gateway can reach: its port and key are in its environment."""
+        variables = dict(v.split(b"=", 1) for v in _read(self.llm_pid(), "environ").split(b"\0") if b"=" in v)
+        url = f"http://127.0.0.1:{variables[b'READAHEAD_SERVING__PORT'].decode()}/metrics"
+        key = variables[b"READAHEAD_SERVING__API_KEY"].decode()
+        lines = httpx.get(url, headers={"Authorization": f"Bearer {key}"}, timeout=10).text.splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(STOP_S)

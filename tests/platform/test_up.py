@@ -9,7 +9,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.platform.running import RunningReadahead
+from tests.platform.running import RunningReadahead, wait_until
 from tests.platform.test_gateway_documents import bad_file
 
 QUESTION = "After how many hours of work is the oil of the gearbox changed?"
@@ -67,6 +67,18 @@ def test_a_plain_model_is_passed_through(readahead_up: RunningReadahead) -> None
     assert text == whole.choices[0].message.content
     assert sdk.completions.create(model=MODEL, prompt="One, two,", max_tokens=4, temperature=0).choices[0].text
     assert len(sdk.embeddings.create(model="all-minilm-l6-v2", input="Hello").data[0].embedding) == 384
+
+
+def test_a_client_that_leaves_stops_the_engine(readahead_up: RunningReadahead) -> None:
+    """The engine's own counts tell, not ours."""
+    aborted = readahead_up.llm_metric("readahead_engine_aborted")
+    stream = readahead_up.sdk().chat.completions.create(
+        model=MODEL, messages=MESSAGES, stream=True, max_tokens=2000, extra_body={"ignore_eos": True}
+    )
+    next(chunk for chunk in stream if chunk.choices and chunk.choices[0].delta.content)
+    stream.close()
+    wait_until(lambda: readahead_up.llm_metric("readahead_requests_running") == 0, 60)
+    assert readahead_up.llm_metric("readahead_engine_aborted") == aborted + 1
 
 
 @pytest.mark.parametrize("model", ["no-such-model", "kb/no-such-kb"])

@@ -1,4 +1,4 @@
-"""`readahead bench WORKLOAD`: how fast a server answers under load."""
+"""`readahead bench WORKLOAD`: how fast a server is under a stated load."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from readahead_platform.settings import read_settings
 
 
 def bench(
-    workload: Annotated[str, typer.Argument(help="A workload's name; `list` tells them all.")],
-    url: Annotated[
-        str | None, typer.Option(help="An OpenAI-compatible server; without it, one of our own is started.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="The model to ask, by default the server's first; our own server runs it.")
-    ] = None,
-    key: Annotated[str, typer.Option(help="The server's bearer key.")] = "",
-    concurrency: Annotated[list[int] | None, typer.Option(min=1, help="Level of load; may be given again.")] = None,
+    workload: Annotated[str, typer.Argument(help="Name of a workload; `list` tells them.")],
+    url: Annotated[str | None, typer.Option(help="Any OpenAI-compatible server; by default one of our own.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model to ask for; the server's first by default.")] = None,
+    api_key: Annotated[str | None, typer.Option(help="The server's key; READAHEAD_API_KEY by default.")] = None,
+    concurrency: Annotated[str | None, typer.Option(help="Levels of concurrency, such as 1,4,16.")] = None,
     requests: Annotated[int | None, typer.Option(min=1, help="Requests at each level.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Completion tokens of a request.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure time to first token, gaps between tokens and throughput."""
+    """Time a server under load."""
+    levels = _levels(concurrency)
+    settings = read_settings().settings
     from readahead_serving.bench.runner import BenchOptions, run_bench
 
     options = BenchOptions(
-        url=url,
-        model=None if url is None else model,
-        api_key=key,
-        concurrency=tuple(concurrency) if concurrency else None,
-        requests=requests,
-        max_tokens=max_tokens,
+        url=url, model=model, api_key=api_key or settings.api_key, concurrency=levels, requests=requests
     )
-    settings = read_settings({"serving.model": model if url is None else None}).settings.serving
-    run_bench(workload, options, settings, as_json=as_json)
+    run_bench(workload, options, settings.serving, as_json=as_json)
+
+
+def _levels(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(f"{text!r} is no list of numbers such as 1,4,16.", param_hint="--concurrency")
+    return tuple(int(part) for part in parts)
