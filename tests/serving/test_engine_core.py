@@ -146,15 +146,18 @@ def test_a_preempted_request_writes_what_it_would_have_written() -> None:
     engine = Engine(blocks=6, max_running=3, chunk=64)
     engine.add("old", [100] * 7, max_tokens=14)
     written: dict[str, list[int]] = {"old": [], "young": []}
+    starts: list[str] = []
     for _ in range(60):
         if len(written["old"]) == 1 and not written["young"]:
             engine.add("young", [200] * 3, max_tokens=14)
-        for name, tokens in engine.tokens().items():
-            written[name] += tokens
+        for name, output in engine.step().items():
+            written[name] += output.token_ids
+            starts += [name] * (output.started_at is not None)
         if not engine.core.has_work:
             break
     assert engine.core.stats().preempted >= 1
     assert written == {"old": list(range(101, 115)), "young": list(range(201, 215))}
+    assert starts == ["old", "young"]
     assert engine.core.stats().prompt_tokens_computed == 10
     engine.assert_idle()
 

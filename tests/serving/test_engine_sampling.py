@@ -78,6 +78,13 @@ def test_a_nucleus_wider_than_the_first_guess_is_found_all_the_same() -> None:
     assert smallest > 100
 
 
+def test_the_greatest_draw_there_is_still_gives_a_token() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(300):
+        logits = torch.randn(50, generator=generator)
+        assert 0 <= sample(logits, params(), math.nextafter(1, 0)) < 50
+
+
 def test_temperature_zero_takes_the_best_token_of_every_row() -> None:
     logits = torch.tensor([[0.0, 3.0, 1.0], [9.0, 3.0, 1.0]])
     assert choose_tokens(logits, [TokenChooser(params(temperature=0)) for _ in range(2)]) == [1, 0]

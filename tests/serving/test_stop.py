@@ -34,6 +34,11 @@ def test_nothing_that_may_become_a_stop_string_is_shown_early() -> None:
     assert checker.flush() == "STO"
 
 
+def test_of_two_stop_strings_in_one_piece_the_one_complete_first_ends_the_text() -> None:
+    assert run(["late", "now", "o"], ["not before now or late"]) == (["n"], True)
+    assert run(["late", "now"], ["not before now or late"]) == (["not before "], True)
+
+
 def test_without_stop_strings_text_passes_at_once() -> None:
     assert run([], ["a", "b"]) == (["a", "b", ""], False)
 

@@ -143,6 +143,11 @@ def _read_config() -> EngineConfig:
     return msgspec.json.decode(bytes(line), type=EngineConfig)
 
 
+def _cores() -> int:
+    """Cores that this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def main() -> int:
     """Runs the engine until its parent goes; returns 1 if it can't start."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -150,7 +155,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = _read_config()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(config.threads or os.cpu_count() or 1)
+    torch.set_num_threads(config.threads or _cores())
     channel = Channel(config)
     try:
         core, loaded = build_core(config)

@@ -95,8 +95,7 @@ def sample(logits: Tensor, params: SamplingParams, draw: float) -> int:
         probs = torch.where(probs >= floor, probs, 0.0)
     # Float64: in float32 the sum of 50,000 terms would be off by more than the rarest token's probability.
     cumulative = probs.cumsum(-1, dtype=torch.float64)
-    token = int(torch.searchsorted(cumulative, draw * cumulative[-1], right=True))
-    return token if token < len(probs) else int(probs.argmax())
+    return int(torch.searchsorted(cumulative, draw * cumulative[-1], right=True))
 
 
 def _floor(probs: Tensor, params: SamplingParams) -> float:
