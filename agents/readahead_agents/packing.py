@@ -14,6 +14,9 @@ from readahead_retrieval.types import Evidence
 MESSAGE_OVERHEAD = 8
 """Tokens that a chat template puts around one message, and before the reply, at most."""
 
+MIN_EVIDENCE_TOKENS = 24
+"""Below this a passage says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class PromptParts:
@@ -62,20 +65,24 @@ async def pack(llm: LanguageModel, parts: PromptParts, *, max_tokens: int, evide
     """Shrinks a prompt until it and `max_tokens` of reply fit the window.
 
     The passages are cut to `evidence_tokens` first. What is still too long is shrunk in a declared order: old turns
-    go, oldest first; then passages, worst first, down to one. The system text and the question are never cut.
+    go, oldest first; then passages, worst first; then the last one is cut to its best statements. The system text and
+    the question are never cut.
 
     Raises:
         LanguageModelRefused: With code context_length_exceeded, when even that is too long.
     """
     window = await llm.context_window()
     found = await excerpts(llm, parts.question, parts.passages, evidence_tokens)
-    packed, shown = parts, found
+    packed, shown, room = parts, found, evidence_tokens
     messages = packed.messages(shown)
     while (size := await _size(llm, messages)) + max_tokens > window:
         if packed.history:
             packed = replace(packed, history=packed.history[1:])
         elif len(shown) > 1:
             shown = shown.first(len(shown) - 1)
+        elif room > MIN_EVIDENCE_TOKENS:
+            room = min(room, window) * 3 // 4
+            shown = await excerpts(llm, parts.question, shown.passages, room)
         else:
             raise _too_long(size, max_tokens, window)
         messages = packed.messages(shown)

@@ -19,6 +19,6 @@ def closing_quotation(question: str, passages: Sequence[Evidence]) -> str:
 def best_quote(question: str, passages: Sequence[Evidence]) -> tuple[Evidence, str]:
     """The statement that says most of what the question asks for, and its passage."""
     assert passages, "a quotation needs a passage"
-    best = ranked(question, passages)[0]
+    best = next(ranked(question, passages))
     passage = passages[best.rank]
     return passage, re.sub(r"\s+", " ", passage.text[best.start : best.end]).strip()

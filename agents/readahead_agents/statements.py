@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from readahead_agents.text import sentences, words
@@ -33,7 +33,7 @@ class Statement:
     score: float
 
 
-def ranked(question: str, passages: Sequence[Evidence]) -> list[Statement]:
+def ranked(question: str, passages: Sequence[Evidence]) -> Iterator[Statement]:
     """The statements of all passages, best first, none overlapping a better one.
 
     The score is the weight of the question's words in the statement (rare ones among the passages weigh more), a
@@ -97,15 +97,16 @@ def _goes_on(text: str, parts: Sequence[tuple[int, int]], is_row: Sequence[bool]
     return number + 1 < len(parts) and not is_row[number + 1] and _ENDED.search(text[start:end]) is None
 
 
-def _without_overlaps(statements: Sequence[Statement]) -> list[Statement]:
+def _without_overlaps(statements: Sequence[Statement]) -> Iterator[Statement]:
     kept: list[Statement] = []
     for statement in statements:
-        if all(
-            other.rank != statement.rank or other.end <= statement.start or statement.end <= other.start
-            for other in kept
-        ):
+        if not any(_overlap(statement, other) for other in kept):
             kept.append(statement)
-    return kept
+            yield statement
+
+
+def _overlap(one: Statement, other: Statement) -> bool:
+    return one.rank == other.rank and one.start < other.end and other.start < one.end
 
 
 def _stems(text: str) -> frozenset[str]:

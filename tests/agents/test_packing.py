@@ -51,6 +51,15 @@ async def test_old_turns_go_first_then_the_worst_passages_and_the_question_never
     assert list(dict.fromkeys(seen)) == [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 1), (4, 2)]
 
 
+async def test_a_passage_longer_than_the_window_is_cut_to_its_best_statements() -> None:
+    long = passage(
+        "long.pdf", 4, f"{'Nothing is said here. ' * 300}The pump is green. {'Nothing is said here. ' * 300}"
+    )
+    result = await packed(120, parts=PromptParts("Answer.", (), (long, *PASSAGES), QUESTION), evidence_tokens=5000)
+    assert "The pump is green." in result.messages[-1].content
+    assert result.prompt_tokens + MAX_TOKENS <= 120
+
+
 async def test_what_was_dropped_is_told() -> None:
     result = await packed(await full_size() - 1)
     assert "1 earlier turns" in result.notes()[0]

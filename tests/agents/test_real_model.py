@@ -12,16 +12,17 @@ import pytest
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answer import answer
-from readahead_agents.completion import complete
 from readahead_agents.events import PlanMade, Token
-from readahead_agents.llm import CompletionOptions, Message
+from readahead_agents.fixed_evidence import passage
+from readahead_agents.llm import CompletionOptions
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import McpToolset
 from readahead_agents.openai_llm import OpenAILanguageModel
-from readahead_agents.packing import MESSAGE_OVERHEAD
+from readahead_agents.packing import MESSAGE_OVERHEAD, PromptParts, pack
 from readahead_agents.plan import references
 from readahead_agents.planner import Planner
 from readahead_agents.settings import AgentSettings
+from readahead_agents.token_estimate import estimate_tokens
 from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb
 from tests.serving.llm_server import LlmServer
 
@@ -69,7 +70,7 @@ async def llm(llm_server: LlmServer) -> AsyncIterator[OpenAILanguageModel]:
 
 
 async def test_every_request_gets_a_plan_that_can_be_executed(llm: OpenAILanguageModel) -> None:
-    settings = AgentSettings(max_steps=4)
+    settings = AgentSettings(max_steps=3)
     async with McpToolset(actions_server(ActionContext(llm, pump_kb(), settings))) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
     planner = Planner(llm, list(tools.values()), settings)
@@ -112,20 +113,31 @@ async def test_closing_an_answer_frees_the_engine(llm: OpenAILanguageModel, llm_
         async for event in events:
             if isinstance(event, Token):
                 break
-    async with asyncio.timeout(30), httpx2.AsyncClient() as http:
-        while "readahead_requests_running 0" not in (await http.get(f"{llm_server.address}/metrics")).text:
+    async with httpx2.AsyncClient() as http:
+        for _ in range(600):
+            metrics = (await http.get(f"{llm_server.address}/metrics")).text
+            if "readahead_requests_running 0" in metrics:
+                return
             await asyncio.sleep(0.05)
+    pytest.fail("The engine still works on an answer that nobody reads.")
 
 
 async def test_a_prompt_that_we_hold_to_fit_is_taken_by_the_server(llm: OpenAILanguageModel) -> None:
     window = await llm.context_window()
-    text = "pump " * (window // 2)
-    room = window - await llm.count_tokens(text) - 2 * MESSAGE_OVERHEAD
-    reply = await complete(llm, [Message("user", text)], CompletionOptions(max_tokens=room, stop=(" ", ".", "\n")))
-    assert isinstance(reply, str)
+    long = passage("long.pdf", 1, "The pump stands in the yard. " * window)
+    parts = PromptParts("Be brief.", (), (long, *pump_kb().passages), QUESTION)
+    tokens = 0
+    for evidence_tokens in (window // 2, window - 400):
+        packed = await pack(llm, parts, max_tokens=200, evidence_tokens=evidence_tokens)
+        options = CompletionOptions(max_tokens=window - packed.prompt_tokens, stop=(" ", "."))
+        async with aclosing(llm.stream(packed.messages, options)) as chunks:
+            usage = [chunk.usage async for chunk in chunks][-1]
+        assert usage is not None
+        assert 0 <= packed.prompt_tokens - usage.prompt_tokens <= 3 * MESSAGE_OVERHEAD
+        tokens = max(tokens, usage.prompt_tokens)
+    assert tokens > window // 3
 
 
 async def test_the_servers_own_counter_is_used(llm: OpenAILanguageModel) -> None:
-    counted = await llm.count_tokens(FILTER)
-    assert await llm.context_window() == 8192
-    assert counted == 14
+    assert await llm.context_window() > 1000
+    assert 10 < await llm.count_tokens(FILTER) < estimate_tokens(FILTER)
