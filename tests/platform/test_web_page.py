@@ -59,7 +59,9 @@ async def never(_call: ScriptedCall) -> None:
     await asyncio.Event().wait()
 
 
-def ask(user: User, question: str) -> None:
+async def ask(user: User, question: str) -> None:
+    """As a person does: once the field may be typed into."""
+    await until(lambda: all(field.enabled for field in user.find(ui.textarea).elements))
     user.find(ui.textarea).elements.copy().pop().value = question
     user.find("Send").click()
 
@@ -114,7 +116,7 @@ async def test_an_empty_knowledge_base_answers_with_one_sentence(
 ) -> None:
     await gateway.context.library.create_kb(TENANT, "empty")
     await signed_in(user, gateway, links)
-    ask(user, "What weighs the pump?")
+    await ask(user, "What weighs the pump?")
     await sees(user, "no searchable document")
     await user.should_not_see("Traceback")
 
@@ -127,7 +129,7 @@ async def test_an_upload_is_read_and_answered_with_a_citation(
     await signed_in(user, gateway, links)
     await upload(user, manual)
     await sees(user, "3 pages")
-    ask(user, "How many kilograms does the Halden pump weigh?")
+    await ask(user, "How many kilograms does the Halden pump weigh?")
     await sees(user, "p. 1")
     await user.should_see("Search")
     user.find(marker="source-1").click()
@@ -141,7 +143,7 @@ async def test_the_page_of_a_deleted_document_says_so_and_keeps_the_quote(
     document = await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
     gateway.llm.script = ["The Halden pump weighs 41 kilograms without its frame."]
     await signed_in(user, gateway, links)
-    ask(user, "How many kilograms does the Halden pump weigh?")
+    await ask(user, "How many kilograms does the Halden pump weigh?")
     await sees(user, "p. 1")
     await gateway.context.library.remove_document(TENANT, document.id)
     user.find(marker="source-1").click()
@@ -178,7 +180,7 @@ async def test_stop_ends_the_model_and_keeps_what_was_written(
     await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
     gateway.llm.hold = never
     await signed_in(user, gateway, links)
-    ask(user, "How many kilograms does the Halden pump weigh?")
+    await ask(user, "How many kilograms does the Halden pump weigh?")
     await until(lambda: gateway.llm.running == 1)
     user.find("Stop").click()
     await until(lambda: gateway.llm.running == 0)
@@ -191,7 +193,7 @@ async def test_leaving_the_page_ends_the_model(gateway: Gateway, user: User, lin
     await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
     gateway.llm.hold = never
     await signed_in(user, gateway, links)
-    ask(user, "How many kilograms does the Halden pump weigh?")
+    await ask(user, "How many kilograms does the Halden pump weigh?")
     await until(lambda: gateway.llm.running == 1)
     assert user.client is not None
     user.client.delete()
@@ -205,7 +207,7 @@ async def test_a_model_that_is_away_is_told_in_one_sentence(
     await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
     gateway.llm.script = [LanguageModelUnavailable("The model is starting again; ask in a moment.")]
     await signed_in(user, gateway, links)
-    ask(user, "How many kilograms does the Halden pump weigh?")
+    await ask(user, "How many kilograms does the Halden pump weigh?")
     await sees(user, "ask in a moment")
 
 
@@ -214,7 +216,7 @@ async def test_a_revoked_key_ends_an_open_page(gateway: Gateway, user: User, lin
     await signed_in(user, gateway, links)
     for key in await gateway.context.tenants.list_keys(TENANT):
         await gateway.context.tenants.revoke_key(key.id, TENANT)
-    ask(user, "Anything?")
+    await ask(user, "Anything?")
     await sees(user, "was revoked")
     assert not gateway.llm.calls
     await user.open("/")

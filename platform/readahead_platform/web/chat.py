@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from nicegui import background_tasks, ui
@@ -16,7 +17,7 @@ from readahead_platform.web.elements import block, text
 from readahead_platform.web.suggestions import suggestions
 from readahead_platform.web.turns import Tab, Turn, messages_for
 from readahead_platform.web.visitor import Visitor
-from readahead_retrieval.types import KnowledgeBase
+from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 _REDRAW_S = 0.06
 """Seconds between redraws while tokens stream: faster than reading, and slow enough for a slow connection."""
@@ -61,7 +62,7 @@ class Chat:
         self._welcome.clear()
         with self._welcome:
             text("What would you like to know?" if documents else "Add your first PDF", "ra-welcome__title", "h2")
-            text(_lead(kb, len(documents)), "ra-welcome__lead", "p")
+            text(_lead(kb, documents), "ra-welcome__lead", "p")
             with block("ra-suggestions"):
                 for question in suggestions(documents):
                     self._suggestion(question)
@@ -123,9 +124,11 @@ class Chat:
         return AnswerCard(turn, self._open_source, lambda: self.ask(turn.question))
 
 
-def _lead(kb: KnowledgeBase | None, documents: int) -> str:
+def _lead(kb: KnowledgeBase | None, documents: Sequence[Document]) -> str:
     if kb is None:
         return "Make a knowledge base first, then drop PDFs anywhere on this page."
     if not documents:
         return "Drop PDFs anywhere on this page. You can ask as soon as the first one has been read."
+    if not any(document.state is DocumentState.SEARCHABLE for document in documents):
+        return "You can ask as soon as the first document has been read."
     return f"Answers come from {kb.name} and cite the page they stand on."
