@@ -110,9 +110,10 @@ def test_an_uploaded_document_is_cited_by_the_right_page(made_up: Clone) -> None
         messages=[{"role": "user", "content": "How many pages of records will NARA digitize by FY 2026?"}],
     )
 
-    assert completion.model_extra is not None
-    citations = completion.model_extra["readahead"]["citations"]
-    assert "500 million" in (completion.choices[0].message.content or "")
+    message = completion.choices[0].message
+    assert message.model_extra is not None
+    citations = message.model_extra["readahead"]["citations"]
+    assert "500 million" in (message.content or "")
     assert {(c["document"], c["page"]) for c in citations} & {("us-nara-strategic-plan-2022.pdf", 5)}
     assert "500 million pages" in " ".join(c["quote"] for c in citations)
 
