@@ -77,11 +77,12 @@ async def test_no_more_steps_run_at_a_time_than_the_settings_allow() -> None:
 
 
 async def test_the_documents_reach_a_step_through_the_steps_it_depends_on() -> None:
-    llm = ScriptedLanguageModel(planning(SIDES, REPLIES))
-    await run(llm, COMPARE)
+    llm, source = ScriptedLanguageModel(planning(SIDES, REPLIES)), pump_kb()
+    await collect(KnowledgeAgent(llm, source, SETTINGS).run(COMPARE))
     analysis = next(call for call in llm.calls if "explain" in call.messages[-1].content)
     assert PRICE in analysis.messages[-1].content
     assert WARRANTY in analysis.messages[-1].content
+    assert source.queries.count(COMPARE) == 1  # the run's own first search: the analysis needed none
 
 
 async def test_a_failed_step_is_told_in_the_answer_beside_what_the_others_found() -> None:
@@ -134,6 +135,14 @@ async def test_the_plan_is_decoded_under_a_schema_of_the_tools_there_are() -> No
     assert names == ["generate_analysis", "generate_summary", "query_rag_with_context"]
     assert options.temperature <= 0.3
     assert options.seed == SETTINGS.seed
+
+
+async def test_no_completion_may_take_longer_than_the_run_has_left() -> None:
+    llm = ScriptedLanguageModel(planning(SIDES, REPLIES))
+    await run(llm, COMPARE)
+    left = [call.options.timeout_s or 0.0 for call in llm.calls]
+    assert left == sorted(left, reverse=True)
+    assert 0 < left[-1] < left[0] < SETTINGS.max_seconds
 
 
 async def test_a_token_budget_ends_the_run_with_what_it_has_and_says_so() -> None:

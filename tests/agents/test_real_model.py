@@ -69,8 +69,9 @@ async def llm(llm_server: LlmServer) -> AsyncIterator[OpenAILanguageModel]:
     await model.aclose()
 
 
+@pytest.mark.timeout(600)  # thirty prompts on whatever cores there are
 async def test_every_request_gets_a_plan_that_can_be_executed(llm: OpenAILanguageModel) -> None:
-    settings = AgentSettings(max_steps=3)
+    settings = AgentSettings(max_steps=2)
     async with McpToolset(actions_server(ActionContext(llm, pump_kb(), settings))) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
     planner = Planner(llm, list(tools.values()), settings)
