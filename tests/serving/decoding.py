@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from readahead_serving.model.decoder import Decoder
 from readahead_serving.model.reference_attention import ReferenceAttention
-from torch import Tensor
 
 
 def all_logits(decoder: Decoder, token_ids: list[int]) -> Tensor:
