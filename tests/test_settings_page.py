@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.make_settings_page import PAGE, settings_page
+from make_settings_page import PAGE, settings_page
 
 
 def test_the_settings_page_names_every_setting_as_it_is() -> None:

@@ -1,4 +1,4 @@
-"""The whole service on one machine: LLM server, library and gateway, started in order and stopped in the opposite."""
+"""The library and the gateway over an LLM server, started in order and stopped in the opposite."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from readahead_platform.errors import SettingsError, StartError
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.context import GatewayContext, open_context
 from readahead_platform.gateway.tenants import DEFAULT_TENANT, TenantStore
-from readahead_platform.settings import LoadedSettings, Settings
-from readahead_platform.supervisor import LlmSupervisor, supervised
+from readahead_platform.settings import Settings
+from readahead_platform.supervisor import LlmSupervisor
 from readahead_platform.web.app import mount
 from readahead_platform.web.sign_in_links import SignInLinks
 
@@ -41,44 +41,23 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def running_service(
-    loaded: LoadedSettings, gateway_socket: socket.socket, embedding_model: Path
+    settings: Settings, supervisor: LlmSupervisor, gateway_socket: socket.socket, embedding_model: Path
 ) -> AsyncIterator[Service]:
-    """Everything is up when the block begins, and gone when it ends.
+    """Everything is up when the block begins; the gateway is gone when it ends.
+
+    Args:
+        supervisor: Of an LLM server that may still be starting.
 
     Raises:
         StartError: A part does not start; names it.
     """
-    settings = _with_llm_port(loaded)
-    log_path = settings.home / "logs" / "llm.log"
-    async with (
-        supervised(settings.serving, log_path, settings.gateway.llm_start_timeout_s) as supervisor,
-        open_context(settings, supervisor, embedding_model) as context,
-    ):
+    await supervisor.ready()
+    async with open_context(settings, supervisor, embedding_model) as context:
         api_key = await ensure_credentials(context.tenants, settings.home)
         app = create_app(context)
         links = mount(app, context) if settings.web else None
         async with serving(app, gateway_socket) as stopped:
             yield Service(context, supervisor, api_key, links, stopped)
-
-
-def bind_gateway(host: str, port: int) -> socket.socket:
-    """Takes the port before anything slow begins.
-
-    Raises:
-        StartError: It is not to be had.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    gateway_socket = socket.socket(family)
-    gateway_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        gateway_socket.bind((host, port))
-    except OSError as error:
-        gateway_socket.close()
-        reason = error.strerror or str(error)
-        raise StartError(
-            f"Cannot listen on {host}:{port} ({reason}); stop what listens there, or choose another --port."
-        ) from error
-    return gateway_socket
 
 
 async def ensure_credentials(tenants: TenantStore, home: Path) -> str:
@@ -90,17 +69,6 @@ async def ensure_credentials(tenants: TenantStore, home: Path) -> str:
     key, _record = await tenants.create_key(DEFAULT_TENANT, "first key", admin=True)
     write_credentials(home, key)
     return key
-
-
-def _with_llm_port(loaded: LoadedSettings) -> Settings:
-    """A declared port is kept; otherwise any free one does, so that two services do not meet."""
-    settings = loaded.settings
-    if not loaded.is_default("serving.port"):
-        return settings
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return settings.model_copy(update={"serving": settings.serving.model_copy(update={"port": port})})
 
 
 class _Server(uvicorn.Server):

@@ -8,8 +8,9 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import httpx
 
@@ -41,14 +42,28 @@ class LlmSupervisor:
         child = settings.model_copy(update={"host": "127.0.0.1", "api_key": self.api_key, "drain_s": _DRAIN_S})
         self._environment = _environment(child)
         self._process: asyncio.subprocess.Process | None = None
+        self._spawned = asyncio.Event()
         self._ready = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
         """Of the LLM server's process; None while there is none."""
         return None if self._process is None else self._process.pid
 
-    async def run(self) -> None:
+    async def start(self) -> None:
+        """Returns once the server's process is there; it is kept running until `stop`."""
+        self._running = asyncio.create_task(self._run())
+        await self._or_failed(self._spawned.wait())
+
+    async def stop(self) -> None:
+        """Returns once the process is gone."""
+        assert self._running is not None
+        self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError, StartError):
+            await self._running
+
+    async def _run(self) -> None:
         """Starts the server and keeps it running until cancelled.
 
         Raises:
@@ -64,8 +79,22 @@ class LlmSupervisor:
             await asyncio.sleep(backoff_s)
 
     async def ready(self) -> None:
-        """Returns once the server has been ready for the first time."""
-        await self._ready.wait()
+        """Returns once the server has been ready for the first time.
+
+        Raises:
+            StartError: It does not become ready.
+        """
+        await self._or_failed(self._ready.wait())
+
+    async def _or_failed(self, event: Coroutine[Any, Any, Literal[True]]) -> None:
+        assert self._running is not None
+        waiting = asyncio.create_task(event)
+        try:
+            await asyncio.wait([self._running, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if self._running.done():
+                self._running.result()
+        finally:
+            waiting.cancel()
 
     async def _run_once(self) -> bool:
         """One life of the server; whether it was ready in it."""
@@ -77,6 +106,7 @@ class LlmSupervisor:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
+        self._spawned.set()
         assert process.stdout is not None
         logging = asyncio.create_task(self._log.fill_from(process.stdout))
         try:
@@ -104,24 +134,13 @@ class LlmSupervisor:
 
 @contextlib.asynccontextmanager
 async def supervised(settings: ServingSettings, log_path: Path, start_timeout_s: float) -> AsyncIterator[LlmSupervisor]:
-    """An LLM server that is ready when the block begins and gone when it ends.
-
-    Raises:
-        StartError: It does not become ready.
-    """
+    """An LLM server that is starting when the block begins and gone when it ends: see `LlmSupervisor.ready`."""
     supervisor = LlmSupervisor(settings, BoundedLog(log_path), start_timeout_s)
-    running = asyncio.create_task(supervisor.run())
-    ready = asyncio.create_task(supervisor.ready())
+    await supervisor.start()
     try:
-        await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
         yield supervisor
     finally:
-        ready.cancel()
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError, StartError):
-            await running
+        await supervisor.stop()
 
 
 def _command(port: int) -> Sequence[str]:

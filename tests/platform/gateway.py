@@ -19,7 +19,8 @@ from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
-from readahead_platform.service import bind_gateway, serving
+from readahead_platform.ports import bind_gateway
+from readahead_platform.service import serving
 from readahead_platform.settings import GatewaySettings, Settings
 from readahead_platform.store.database import database_url, open_database
 from tests.platform.running import free_port

@@ -10,13 +10,10 @@ from pathlib import Path
 import typer
 
 from readahead_platform.commands.models import ensure_models
-from readahead_platform.commands.progress import progress_view
 from readahead_platform.errors import StartError
-from readahead_platform.gateway.tenants import DEFAULT_TENANT
-from readahead_platform.samples import SAMPLES_KB, first_question, ingest_samples
-from readahead_platform.service import Service, bind_gateway, running_service
+from readahead_platform.ports import bind_gateway, with_llm_port
 from readahead_platform.settings import LoadedSettings, Settings
-from readahead_retrieval.types import Document, DocumentState
+from readahead_platform.supervisor import supervised
 
 
 def serve_everything(loaded: LoadedSettings, samples: Path | None) -> None:
@@ -45,12 +42,15 @@ async def _serve(
     loaded: LoadedSettings, gateway_socket: socket.socket, embedding_model: Path, samples: Path | None
 ) -> None:
     stopping = _cancel_on_signal()
+    settings = with_llm_port(loaded)
+    log_path = settings.home / "logs" / "llm.log"
     try:
         typer.echo("Starting the LLM server…", err=True)
-        async with running_service(loaded, gateway_socket, embedding_model) as service:
-            question = await _ingest(service, samples)
-            _greet(loaded.settings, service, question)
-            await asyncio.shield(service.stopped)
+        async with supervised(settings.serving, log_path, settings.gateway.llm_start_timeout_s) as supervisor:
+            # These imports take seconds, in which the LLM server loads its models in a process of its own.
+            from readahead_platform.commands.run_gateway import run_gateway
+
+            await run_gateway(settings, supervisor, gateway_socket, embedding_model, samples)
     except asyncio.CancelledError:
         if not stopping.is_set():
             raise
@@ -69,36 +69,3 @@ def _cancel_on_signal() -> asyncio.Event:
     for which in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(which, stop)
     return stopping
-
-
-async def _ingest(service: Service, samples: Path | None) -> str | None:
-    """Ingests the samples and returns a question to try on them."""
-    if samples is None:
-        return None
-    with progress_view(as_json=False) as view:
-
-        def show(document: Document) -> None:
-            view.update(document.name, document.state.value, *_position(document))
-
-        documents = await ingest_samples(service.context.library, DEFAULT_TENANT, samples, show)
-    for document in documents:
-        if document.state is not DocumentState.SEARCHABLE:
-            typer.echo(f"{document.name} cannot be searched: {document.error_message}", err=True)
-    return first_question(samples)
-
-
-def _position(document: Document) -> tuple[int, int]:
-    """Pages while reading, chunks afterwards."""
-    return (document.chunks_done, document.chunks) if document.chunks else (document.pages_done, document.pages)
-
-
-def _greet(settings: Settings, service: Service, question: str | None) -> None:
-    typer.echo(f"\nReadahead is ready at {settings.client_url}")
-    if service.sign_in_links is not None:
-        link = settings.client_url + service.sign_in_links.path(service.api_key)
-        typer.echo(f"  Web page  {link} (signs you in, once)")
-    typer.echo(f"  API key   {service.api_key}")
-    typer.echo(f"  API       {settings.client_url}/v1 (OpenAI-compatible)")
-    if question is not None:
-        typer.echo(f'  Try       readahead ask {SAMPLES_KB} "{question}"')
-    typer.echo("  Stop with Ctrl-C.")
