@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Literal
@@ -17,6 +18,7 @@ from readahead_agents.text import sentences
 from readahead_retrieval.types import Evidence
 
 MIN_REPEAT_CHARS = 12
+_END = re.compile(r"[.!?。\n]")
 
 
 class GroundedText:
@@ -54,10 +56,12 @@ class GroundedText:
         return piece
 
     def _repeats(self, piece: str) -> bool:
-        """Whether the sentence that just ended was said before."""
-        if not piece.rstrip().endswith((".", "!", "?", "。")):
+        """Whether the sentence or line that this piece ended was said before."""
+        if not _END.search(piece):
             return False
         said = [self.text[start:end].casefold() for start, end in sentences(self.text)]
+        if not _END.search(self.text[-1:]):
+            said = said[:-1]  # the next one has begun
         return len(said) > 1 and len(said[-1]) >= MIN_REPEAT_CHARS and said[-1] in said[:-1]
 
 
