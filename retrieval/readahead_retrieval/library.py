@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from readahead_retrieval.citation import Citer
+from readahead_retrieval.embedders.windowed import WindowedEmbedder
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import NotFound
 from readahead_retrieval.ingest.pipeline import read_limits
@@ -58,7 +59,7 @@ class Library:
         Raises:
             LibraryInUse: when another process has opened the same home.
         """
-        home = Home(settings.home.expanduser())
+        home, embedder = Home(settings.home.expanduser()), WindowedEmbedder(embedder, counter)
         async with AsyncExitStack() as on_failure:
             lock = await asyncio.to_thread(HomeLock, home)
             on_failure.callback(lock.release)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from readahead_retrieval.errors import QuestionsInvalid
+from readahead_retrieval.errors import NotFound, QuestionsInvalid
 from readahead_retrieval.evaluation.metrics import (
     answer_coverage,
     bootstrap_interval,
@@ -148,3 +148,11 @@ def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
     for name in ("empty.jsonl", "missing.jsonl"):
         with pytest.raises(QuestionsInvalid, match=name):
             read_questions(tmp_path / name)
+
+
+async def test_a_failing_search_ends_the_run_with_its_own_error() -> None:
+    async def fails(question: str) -> list[FoundPage]:
+        raise NotFound("knowledge base", question)
+
+    with pytest.raises(NotFound):
+        await evaluate([Question("where", (), "a.pdf", (1,)), Question("when", (), "a.pdf", (2,))], fails)

@@ -84,6 +84,9 @@ async def evaluate(
         questions: At least one.
         concurrency: Questions in flight at a time.
         on_progress: Called with (done, total) after each question.
+
+    Raises:
+        Exception: The first that `search` or `ask` raised; the others in flight are cancelled.
     """
     assert questions, "nothing to evaluate"
     slots, done = asyncio.Semaphore(concurrency), 0
@@ -98,8 +101,11 @@ async def evaluate(
             on_progress(done, len(questions))
         return _judge(question, found, given)
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(question)) for question in questions]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(question)) for question in questions]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None  # one cause is enough to mend, and callers know its type
     return _summarize([task.result() for task in tasks])
 
 
