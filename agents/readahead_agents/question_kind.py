@@ -24,7 +24,7 @@ _SIDES = (
 )
 MAX_SIDE_WORDS = 14
 _WORD = re.compile(r"\w[\w'’-]*")
-_THAT_OF = re.compile(r"(?:that|those|the one|the ones) of\s+", re.I)
+_THAT = re.compile(r"(?:that|those|the ones?) (of|in|for|at|from|on|with)\s+", re.I)
 _LINKS = frozenset({"between", "among", "than"})
 _TAIL = re.compile(r"[\s?.!,;:]+$")
 
@@ -49,10 +49,12 @@ def compared_sides(question: str) -> tuple[str, str] | None:
 
 
 def _named(left: str, right: str) -> str:
-    """ "the warranty of A" and "that of B": the second said in full."""
-    head, of, _ = left.partition(" of ")
-    said = _THAT_OF.match(right)
-    return f"{head}{of}{right[said.end() :]}" if said and of else right
+    """ "the limit in zone A" and "that in zone B": the second said in full."""
+    said = _THAT.match(right)
+    if said is None:
+        return right
+    head, link, _ = left.partition(f" {said.group(1).lower()} ")
+    return f"{head}{link}{right[said.end() :]}" if link else right
 
 
 def question_about(side: str, sides: tuple[str, str], question: str) -> str:

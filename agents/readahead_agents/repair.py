@@ -167,7 +167,7 @@ def _share(asked: frozenset[str], step: Step) -> float:
 
 
 def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
-    """A comparison needs evidence for each side by itself, and a step that sets them side by side."""
+    """A comparison needs evidence for each side by itself, none for anything else, and a step that compares."""
     sides = compared_sides(request.question)
     if sides is None or QUERY not in request.tools:
         return steps, ""
@@ -177,7 +177,8 @@ def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
         for number, side in enumerate(sides)
         if not any(_asks_for(step, unique[number], unique[1 - number]) for step in steps)
     ]
-    queries = (*missing, *(step for step in steps if step.tool == QUERY))
+    either = unique[0] | unique[1]
+    queries = (*missing, *(step for step in steps if step.tool == QUERY and words(_text(step)) & either))
     others = [step for step in steps if step.tool not in (QUERY, ANALYSIS)]
     mended = (*queries, *others)
     if ANALYSIS in request.tools:

@@ -9,6 +9,7 @@ import pytest
 from readahead_agents.errors import PlanInvalid
 from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.plan import Plan, parse_plan
+from readahead_agents.question_kind import compared_sides
 from readahead_agents.repair import repair, rule_plan
 from tests.agents.parts import step
 
@@ -78,6 +79,22 @@ def test_a_comparison_is_given_both_sides() -> None:
     assert plan.steps[-1].tool == "generate_analysis"
     assert len(plan.steps[-1].depends_on) == len(asked)
     assert plan.repairs
+
+
+@pytest.mark.parametrize(
+    ("question", "sides"),
+    [
+        ("Compare the limit in zone A with that in zone B.", ("the limit in zone A", "the limit in zone B")),
+        ("What is the difference between sick leave and annual leave?", ("sick leave", "annual leave")),
+        ("How does the old roof differ from the new one?", ("the old roof", "the new one")),
+        ("Which is better, remote work or office work?", ("remote work", "office work")),
+        ("연차와 병가의 차이는 무엇인가?", ("연차", "병가")),
+        ("Is water or oil used for cleaning?", None),
+        ("Compare the findings.", None),
+    ],
+)
+def test_the_sides_of_a_comparison_are_read_from_its_words(question: str, sides: tuple[str, str] | None) -> None:
+    assert compared_sides(question) == sides
 
 
 def test_circles_and_unknown_dependencies_are_cut() -> None:
