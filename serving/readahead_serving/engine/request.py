@@ -42,6 +42,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     sampling: SamplingParams
     deadline: float | None = None
     """Unix time after which the engine gives the request up, waiting or running."""
+    salt: str = ""
+    """Requests share cached keys and values only with requests of the same salt. Set by the server, never by a body."""
 
 
 class AbortRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
