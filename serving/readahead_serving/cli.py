@@ -23,7 +23,7 @@ from readahead_serving.api.models import LanguageModel, Models
 from readahead_serving.backends.native import NativeEngine
 from readahead_serving.embeddings import EmbeddingModel
 from readahead_serving.errors import CannotListen, ServingError
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.progress import DownloadProgress
 from readahead_serving.model.store import ModelStore
 from readahead_serving.settings import ServingSettings, served_name

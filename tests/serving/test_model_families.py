@@ -12,7 +12,8 @@ import torch
 
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.linear import LinearFactory, PackedLinear, PlainLinear
-from readahead_serving.model.loader import load_config, load_model
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_config
 from tests.serving.decoding import all_logits
 
 TOKEN_IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]

@@ -13,7 +13,8 @@ import torch
 
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.gguf_file import GGUFFile
-from readahead_serving.model.loader import load_model, load_tokenizer
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_tokenizer
 from tests.serving.decoding import all_logits
 from tests.serving.test_model_families import TOKEN_IDS, oracle, save_random_model
 
@@ -85,7 +86,7 @@ def test_a_gguf_file_gives_the_logits_of_the_model_it_was_made_from(model_type: 
 def test_quantised_tensors_are_read_to_their_precision(kind: str, tmp_path: Path) -> None:
     model = save_random_model(tmp_path, "llama", {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4})
     path = write_gguf(tmp_path / "model.gguf", model, gguf.GGMLQuantizationType[kind])
-    tensor = GGUFFile(path).read("blk.1.ffn_down.weight")
+    tensor = torch.from_numpy(GGUFFile(path).read("blk.1.ffn_down.weight"))
     original = model.state_dict()["model.layers.1.mlp.down_proj.weight"]
     assert 0 < (tensor - original).norm() / original.norm() < 0.01
 

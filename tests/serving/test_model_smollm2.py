@@ -10,7 +10,8 @@ import torch
 
 from readahead_serving.model.decoder import Decoder
 from readahead_serving.model.linear import PackedLinear, PlainLinear
-from readahead_serving.model.loader import load_config, load_model
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_config
 from readahead_serving.model.reference_attention import ReferenceAttention
 from tests.serving.decoding import all_logits, decode_greedily
 

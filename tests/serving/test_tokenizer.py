@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from readahead_serving.errors import ModelLoadError, RequestRefused
 from readahead_serving.model.chat_template import ChatTemplate
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.tokenizer import Tokenizer
 from tests.serving.prompts import PROMPTS
 

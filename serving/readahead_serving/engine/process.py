@@ -29,7 +29,8 @@ from readahead_serving.engine.request import AbortRequest, EngineStats
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.config import ModelConfig
-from readahead_serving.model.loader import load_model, load_tokenizer
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_tokenizer
 
 STATS_INTERVAL_S = 0.05
 """State is sent at most this often while steps go on."""

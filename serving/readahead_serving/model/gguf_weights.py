@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import torch
 from torch import Tensor
 
 from readahead_serving.model.config import ModelConfig
@@ -38,7 +39,7 @@ class GGUFWeights:
         return frozenset(self._origins)
 
     def read(self, name: str) -> Tensor:
-        tensor = self._file.read(self._origins[name])
+        tensor = torch.from_numpy(self._file.read(self._origins[name]))
         if self._interleaved and ".q_proj." in name:
             return halves_from_pairs(tensor, self._config.num_heads)
         if self._interleaved and ".k_proj." in name:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,15 +11,13 @@ from torch import Tensor
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeights
-from readahead_serving.model.families import config_from_gguf, config_from_hf
+from readahead_serving.model.families import config_from_gguf
 from readahead_serving.model.gguf_file import GGUFFile
 from readahead_serving.model.gguf_weights import GGUFWeights
 from readahead_serving.model.linear import Linear, LinearFactory, choose_linear
-from readahead_serving.model.tokenizer import Tokenizer
-from readahead_serving.model.tokenizer_files import tokenizer_from_folder, tokenizer_from_gguf
-from readahead_serving.model.weights import SafetensorsFolder, WeightSource, read_json
+from readahead_serving.model.metadata import GGUF_SUFFIX, load_config
+from readahead_serving.model.weights import SafetensorsFolder, WeightSource
 
-GGUF_SUFFIX = ".gguf"
 _DERIVED = ("rotary_emb.inv_freq",)
 """Tensors that some files carry and that follow from the configuration."""
 
@@ -49,45 +46,12 @@ def load_model(path: Path, dtype: torch.dtype, linear: LinearFactory | None = No
     return LoadedModel(config, Decoder(config, assembly.build()))
 
 
-def load_config(path: Path) -> ModelConfig:
-    """Reads a model's shape without its weights.
-
-    Raises:
-        ModelLoadError: As `load_model`.
-    """
-    if path.suffix == GGUF_SUFFIX:
-        file = GGUFFile(path)
-        return config_from_gguf(file.metadata, file.names(), str(path))
-    config = config_from_hf(read_json(path / "config.json"), str(path / "config.json"))
-    generation = path / "generation_config.json"
-    return _with_generation(config, read_json(generation)) if generation.exists() else config
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Loads the tokenizer that belongs to a model.
-
-    Raises:
-        ModelLoadError: It is missing, damaged or of a kind that is not read.
-    """
-    if path.suffix == GGUF_SUFFIX:
-        file = GGUFFile(path)
-        return tokenizer_from_gguf(file, config_from_gguf(file.metadata, file.names(), str(path)))
-    return tokenizer_from_folder(path, load_config(path))
-
-
 def _open(path: Path) -> tuple[ModelConfig, WeightSource]:
     if path.suffix == GGUF_SUFFIX:
         file = GGUFFile(path)
         config = config_from_gguf(file.metadata, file.names(), str(path))
         return config, GGUFWeights(file, config)
     return load_config(path), SafetensorsFolder(path)
-
-
-def _with_generation(config: ModelConfig, generation: dict[str, Any]) -> ModelConfig:
-    """What ends a completion is said by generation_config.json where there is one: chat models end turns by it."""
-    eos = generation.get("eos_token_id")
-    ids = tuple(one for one in (eos if isinstance(eos, list) else [eos]) if isinstance(one, int))
-    return replace(config, eos_token_ids=ids) if ids else config
 
 
 class _Assembly:

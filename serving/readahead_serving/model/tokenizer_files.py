@@ -11,8 +11,8 @@ from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.chat_template import ChatTemplate
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.gguf_file import GGUFFile
+from readahead_serving.model.json_file import read_json
 from readahead_serving.model.tokenizer import Tokenizer
-from readahead_serving.model.weights import read_json
 
 _CONTROL, _USER_DEFINED = 3, 4
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
