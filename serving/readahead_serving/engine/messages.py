@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest
+from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest, TokenLogprobs
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +48,8 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True):
     token_ids: list[int]
     finish_reason: FinishReason | None = None
     error: str | None = None
+    logprobs: list[TokenLogprobs] = []
+    """One for each of the tokens, where the request asked for them."""
     started_at: float | None = None
     """Monotonic clock, which all processes of a machine share: when the first step began; on the first output."""
 

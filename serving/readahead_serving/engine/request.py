@@ -32,6 +32,14 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
     json_schema: str | None = None
     """A JSON schema, as JSON text, that the completion must satisfy."""
+    regex: str | None = None
+    """A regular expression that the whole completion must match; at most one of these three is set."""
+    grammar: str | None = None
+    """A Lark grammar, in llguidance's dialect, that the completion must follow."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """Token ids and what is added to their logits."""
+    logprobs: int | None = None
+    """How many of the likeliest tokens are told beside each chosen one, with their log probabilities; None for none."""
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -61,6 +69,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Prompt tokens whose keys and values were taken over instead of computed."""
 
 
+class TokenLogprobs(msgspec.Struct, frozen=True, kw_only=True):
+    """How likely one token was, by the model's own distribution: before temperature, penalties, bias and grammar."""
+
+    token_id: int
+    logprob: float
+    top: list[tuple[int, float]]
+    """The likeliest tokens with their log probabilities, the likeliest first."""
+
+
 class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What one step added to one request.
 
@@ -75,6 +92,8 @@ class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Set on the last delta of a request, and only there."""
     error: str | None = None
     """Why, when `finish_reason` is "error"; "deadline exceeded" beside "abort" when the request's time ran out."""
+    logprobs: list[TokenLogprobs] = []
+    """Of the tokens behind the text so far, where the request asked for them; tokens without text are left out."""
     queued_s: float | None = None
     """Seconds the request waited for its first step, on its first delta; None where the backend can't tell."""
 
@@ -94,3 +113,7 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     aborted: int
     preempted: int = 0
     """Times that a running request gave its KV up for an older one and computed it again, since start."""
+    draft_tokens: int = 0
+    """Tokens proposed by speculation, since start."""
+    draft_tokens_accepted: int = 0
+    """Those of them that the model confirmed."""
