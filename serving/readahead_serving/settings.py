@@ -33,6 +33,20 @@ class ServingSettings(BaseModel):
     """Requests in the queue at most; one more is answered 429."""
     prefill_chunk_tokens: int = Field(default=512, ge=16)
     """Prompt tokens that one step computes at most, beside the running streams' tokens."""
+    tbt_target_ms: float = Field(default=150.0, gt=0)
+    """Milliseconds between two tokens of a running stream that prefill chunks are sized to keep."""
+    max_queue_seconds: float = Field(default=30.0, gt=0)
+    """Predicted wait, in seconds, beyond which a request is answered 429 with Retry-After."""
+    tenant_share: float = Field(default=1.0, gt=0, le=1)
+    """Share of the running batch and of the queue that one tenant may have at most; 1 for no limit."""
+    max_prompt_tokens: int = Field(default=0, ge=0)
+    """Prompt tokens of one request at most; 0 leaves it to the model's window."""
+    max_completion_tokens: int = Field(default=0, ge=0)
+    """Completion tokens of one request at most; 0 leaves it to the model's window."""
+    stall_s: float = Field(default=30.0, gt=0)
+    """Seconds without a step, though requests wait, after which the server is not ready. A step takes under ten."""
+    stall_restart_s: float = Field(default=120.0, gt=0)
+    """Seconds without a step after which the engine process is killed and started again."""
     threads: int = Field(default=0, ge=0)
     """Threads of the engine process; 0 takes one per core."""
     embedding_threads: int = Field(default=1, ge=1)

@@ -40,6 +40,8 @@ class EngineProcess:
             kv_cache_bytes=settings.kv_cache_bytes,
             max_running=settings.max_running,
             prefill_chunk_tokens=settings.prefill_chunk_tokens,
+            tbt_target_ms=settings.tbt_target_ms,
+            tenant_share=settings.tenant_share,
             threads=settings.threads,
             commands=f"ipc://{self._folder}/commands",
             outputs=f"ipc://{self._folder}/outputs",

@@ -96,10 +96,13 @@ class EngineCore:
             self._scheduler.check_integrity()
             return
         self._note_starts(plan)
+        began = time.perf_counter()
+        load = plan.load
         logits = self._model.execute(plan)
         self._steps += 1
         self._commit(plan)
         self._choose(logits, [chunk.sequence for chunk in plan.chunks if chunk.catches_up])
+        self._scheduler.observe(load, time.perf_counter() - began)
 
     def take_outputs(self) -> list[SequenceOutput]:
         """All outputs since the last call."""
@@ -117,6 +120,9 @@ class EngineCore:
             completion_tokens=self._completion_tokens,
             aborted=self._aborted,
             preempted=self._scheduler.preemptions,
+            backlog_s=self._scheduler.backlog_s(),
+            costs=self._scheduler.costs,
+            integrity_checks=self._scheduler.integrity_checks,
         )
 
     def _expire(self, now: float) -> None:

@@ -17,6 +17,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_bytes: int
     max_running: int
     prefill_chunk_tokens: int
+    tbt_target_ms: float
+    tenant_share: float
     threads: int
     """0 takes one per core."""
     commands: str

@@ -79,7 +79,13 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     }
     num_blocks = blocks_in_budget(config.kv_cache_bytes, **shape)
     pool = BlockPool(num_blocks)
-    scheduler = Scheduler(pool, max_running=config.max_running, prefill_chunk_tokens=config.prefill_chunk_tokens)
+    scheduler = Scheduler(
+        pool,
+        max_running=config.max_running,
+        prefill_chunk_tokens=config.prefill_chunk_tokens,
+        tbt_target_s=config.tbt_target_ms / 1000,
+        tenant_share=config.tenant_share,
+    )
     executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
     grammar, eos_ids = _grammar_compiler(path, model.config)
     core = EngineCore(executor, pool, scheduler, grammar.compile, eos_ids)

@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from readahead_serving.engine.scheduler.cost import StepCosts
+
 FinishReason = Literal["stop", "length", "abort", "error"]
 
 
@@ -50,6 +52,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     sampling: SamplingParams
     deadline: float | None = None
     """Unix time after which the engine gives the request up, waiting or running."""
+    priority: int = 0
+    """Lower goes first, among a tenant's own requests; above 0 behind other tenants' too."""
     salt: str = ""
     """Requests share cached keys and values only with requests of the same salt. Set by the server, never by a body."""
 
@@ -111,6 +115,12 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     completion_tokens: int
     """Tokens generated, since start."""
     aborted: int
+    backlog_s: float = 0.0
+    """Predicted seconds until the prompts that wait or prefill now are computed, expected cache hits taken off."""
+    costs: StepCosts = StepCosts()
+    """What a step's parts take, as measured."""
+    integrity_checks: int = 0
+    """Times that the idle engine has proved that no KV is lost, since start."""
     preempted: int = 0
     """Times that a running request gave its KV up for an older one and computed it again, since start."""
     draft_tokens: int = 0

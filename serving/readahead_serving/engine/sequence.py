@@ -23,6 +23,10 @@ class Sequence:
     blocks: list[int] = field(default_factory=list)
     """Blocks of the KV pool that hold this sequence, in order."""
     preemptions: int = 0
+    rank: int = 0
+    """Place among all sequences: the order of arrival, shifted by priority. The lowest goes first; set on arrival."""
+    num_expected: int = 0
+    """Leading tokens expected to be taken over from the cache once this sequence is admitted, as known on arrival."""
     prompt_computed: int = 0
     """Prompt tokens already counted as computed, so that a recomputation is not counted as prompt again."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from readahead_serving.engine.scheduler.cost import StepLoad, pairs
 from readahead_serving.engine.sequence import Sequence
 
 
@@ -47,3 +48,15 @@ class StepPlan:
     @property
     def num_tokens(self) -> int:
         return sum(chunk.count for chunk in self.chunks)
+
+    @property
+    def load(self) -> StepLoad:
+        """What this step's time depends on."""
+        decodes = [chunk for chunk in self.chunks if chunk.count == 1]
+        longer = [chunk for chunk in self.chunks if chunk.count > 1]
+        return StepLoad(
+            decode_rows=len(decodes),
+            decode_context=sum(chunk.end for chunk in decodes),
+            prefill_tokens=sum(chunk.count for chunk in longer),
+            prefill_pairs=sum(pairs(chunk.start, chunk.end) for chunk in longer),
+        )
