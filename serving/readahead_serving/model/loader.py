@@ -20,6 +20,8 @@ from readahead_serving.model.weights import SafetensorsFolder, WeightSource
 
 _DERIVED = ("rotary_emb.inv_freq",)
 """Tensors that some files carry and that follow from the configuration."""
+_ROPE_DIVISORS = "rope_freqs.weight"
+"""How GGUF files carry Llama 3's stretching of rotary frequencies."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,13 @@ class _Assembly:
         embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
         layers = tuple(self._layer(f"model.layers.{number}.") for number in range(config.num_layers))
         norm = self._norm("model.norm.weight")
-        weights = DecoderWeights(embedding=embedding, layers=layers, norm=norm, head=self._head(embedding))
+        weights = DecoderWeights(
+            embedding=embedding,
+            layers=layers,
+            norm=norm,
+            head=self._head(embedding),
+            rope_divisors=self._rope_divisors(),
+        )
         self._refuse_unread()
         return weights
 
@@ -83,6 +91,7 @@ class _Assembly:
         attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
         return LayerWeights(
             attention_norm=self._norm(f"{prefix}input_layernorm.weight"),
+            qk_norm=self._qk_norm(attention) if config.qk_norm else None,
             qkv=self._fused(
                 [(f"{attention}q_proj", q), (f"{attention}k_proj", kv), (f"{attention}v_proj", kv)],
                 hidden,
@@ -90,8 +99,8 @@ class _Assembly:
             ),
             output=self._fused([(f"{attention}o_proj", hidden)], q, bias=config.output_bias),
             mlp_norm=self._norm(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self._fused([(f"{mlp}gate_proj", inner), (f"{mlp}up_proj", inner)], hidden),
-            down=self._fused([(f"{mlp}down_proj", hidden)], inner),
+            gate_up=self._fused([(f"{mlp}gate_proj", inner), (f"{mlp}up_proj", inner)], hidden, bias=config.mlp_bias),
+            down=self._fused([(f"{mlp}down_proj", hidden)], inner, bias=config.mlp_bias),
         )
 
     def _head(self, embedding: Tensor) -> Linear:
@@ -107,9 +116,23 @@ class _Assembly:
         return self._linear(weight, biases)
 
     def _norm(self, name: str) -> Tensor:
-        return self._tensor(name, self._config.hidden_size).float()
+        return self._read(name, self._config.hidden_size).float()
+
+    def _qk_norm(self, attention: str) -> Tensor:
+        """One weight for all heads, and another for all KV heads, laid out so that one multiplication does both."""
+        config = self._config
+        q, k = (self._read(f"{attention}{name}.weight", config.head_dim).float() for name in ("q_norm", "k_norm"))
+        return torch.cat((q.expand(config.num_heads, -1), k.expand(config.num_kv_heads, -1)))
+
+    def _rope_divisors(self) -> Tensor | None:
+        if _ROPE_DIVISORS not in self._unread:
+            return None
+        return self._read(_ROPE_DIVISORS, self._config.head_dim // 2).float()
 
     def _tensor(self, name: str, *shape: int) -> Tensor:
+        return self._read(name, *shape).to(self._dtype)
+
+    def _read(self, name: str, *shape: int) -> Tensor:
         if name not in self._source.names():
             raise ModelLoadError(f"{self._origin} lacks the tensor {name}: download the model again.")
         tensor = self._source.read(name)
@@ -118,7 +141,7 @@ class _Assembly:
                 f"{self._origin}: {name} is {tensor.dtype} {tuple(tensor.shape)} where the configuration wants {shape}."
             )
         self._unread.discard(name)
-        return tensor.to(self._dtype)
+        return tensor
 
     def _refuse_unread(self) -> None:
         """A tensor the decoder does not use is a computation it would leave out: a wrong answer, so a refusal."""
