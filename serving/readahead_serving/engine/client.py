@@ -43,6 +43,8 @@ class EngineProcess:
             tbt_target_ms=settings.tbt_target_ms,
             tenant_share=settings.tenant_share,
             threads=settings.threads,
+            speculative_tokens=settings.speculative_tokens,
+            speculation_max_running=settings.speculation_max_running,
             commands=f"ipc://{self._folder}/commands",
             outputs=f"ipc://{self._folder}/outputs",
         )
@@ -129,6 +131,12 @@ class EngineProcess:
             received.cancel()
         raise EngineUnavailable(f"The engine process ended with code {self._exit.result()}.")
 
+    def kill(self) -> None:
+        """Ends the process at once; `receive` then raises. It keeps nothing that could be lost."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
     async def close(self) -> None:
         """Ends the process, whatever it is doing, and removes its sockets."""
         try:
@@ -139,8 +147,7 @@ class EngineProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _kill(self, process: Process, exit_code: asyncio.Future[int]) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()  # it keeps nothing that could be lost
+        self.kill()
         await exit_code
         assert process.stdin is not None
         process.stdin.close()

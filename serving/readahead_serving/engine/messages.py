@@ -21,6 +21,10 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     tenant_share: float
     threads: int
     """0 takes one per core."""
+    speculative_tokens: int = 0
+    """Draft tokens of one greedy sequence in one step at most; 0 for no speculation."""
+    speculation_max_running: int = 0
+    """Sequences running beyond which there is no speculation."""
     commands: str
     """ZeroMQ address that the engine pulls requests from."""
     outputs: str
@@ -54,6 +58,8 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True):
     """One for each of the tokens, where the request asked for them."""
     started_at: float | None = None
     """Monotonic clock, which all processes of a machine share: when the first step began; on the first output."""
+    cached_tokens: int | None = None
+    """Prompt tokens that were taken over instead of computed; on the first output."""
 
 
 class StepOutputs(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -27,6 +27,7 @@ from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
 from readahead_serving.engine.request import AbortRequest, EngineStats
 from readahead_serving.engine.scheduler.loop import Scheduler
+from readahead_serving.engine.speculate import Speculation
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.loader import load_model
@@ -88,7 +89,8 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     )
     executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
     grammar, eos_ids = _grammar_compiler(path, model.config)
-    core = EngineCore(executor, pool, scheduler, grammar.compile, eos_ids)
+    speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
+    core = EngineCore(executor, pool, scheduler, grammar.compile, eos_ids, speculation)
     loaded = EngineLoaded(
         vocab_size=model.config.vocab_size,
         max_positions=model.config.max_positions,
