@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from readahead_serving.engine.pack_messages import PackCommand, PackEvent
 from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest, TokenLogprobs
 
 
@@ -67,7 +68,9 @@ class StepOutputs(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     outputs: list[SequenceOutput]
     stats: EngineStats | None = None
+    packs: list[PackEvent] = []
+    """What has become of packs."""
 
 
-Command = GenerationRequest | AbortRequest
+Command = GenerationRequest | AbortRequest | PackCommand
 Event = EngineLoaded | EngineFailed | StepOutputs

@@ -25,7 +25,8 @@ from readahead_serving.engine.grammar import GrammarCompiler
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
-from readahead_serving.engine.request import AbortRequest, EngineStats
+from readahead_serving.engine.pack_worker import PackWorker
+from readahead_serving.engine.request import AbortRequest, EngineStats, GenerationRequest
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.speculate import Speculation
 from readahead_serving.errors import ModelLoadError
@@ -33,6 +34,8 @@ from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.loader import load_model
 from readahead_serving.model.metadata import load_tokenizer
 
+WRITE_POLL_MS = 20
+"""How often an idle engine looks whether a pack has been written."""
 STATS_INTERVAL_S = 0.05
 """State is sent at most this often while steps go on."""
 
@@ -52,12 +55,12 @@ class Channel:
         self._decoder = msgspec.msgpack.Decoder(Command)
         self._encoder = msgspec.msgpack.Encoder()
 
-    def receive(self, *, wait: bool) -> list[Command]:
-        """All commands that have come; with `wait` at least one."""
+    def receive(self, wait_ms: int | None) -> list[Command]:
+        """All commands that have come; the first is waited for `wait_ms` milliseconds, or with None for ever."""
         commands: list[Command] = []
-        while wait or self._commands.poll(0):
+        while self._commands.poll(wait_ms):
             commands.append(self._decoder.decode(self._commands.recv()))
-            wait = False
+            wait_ms = 0
         return commands
 
     def send(self, event: Event) -> None:
@@ -111,6 +114,7 @@ class Worker:
     def __init__(self, core: EngineCore, channel: Channel) -> None:
         self._core = core
         self._channel = channel
+        self._packs = PackWorker(core)
         self._stats_sent_at = 0.0
 
     def run(self) -> NoReturn:
@@ -119,15 +123,27 @@ class Worker:
 
     def turn(self) -> None:
         """One turn: what has come, one step, what it gave."""
-        for command in self._channel.receive(wait=not self._core.has_work):
-            if isinstance(command, AbortRequest):
-                self._core.abort(command.request_id)
-            else:
-                self._core.add(command)
+        for command in self._channel.receive(self._wait_ms()):
+            self._handle(command)
         self._core.step()
-        outputs, stats = self._core.take_outputs(), self._due_stats()
-        if outputs or stats is not None:
-            self._channel.send(StepOutputs(outputs=outputs, stats=stats))
+        outputs = self._packs.take_ends(self._core.take_outputs())
+        packs, stats = self._packs.poll(), self._due_stats()
+        if outputs or packs or stats is not None:
+            self._channel.send(StepOutputs(outputs=outputs, stats=stats, packs=packs))
+
+    def _wait_ms(self) -> int | None:
+        if self._core.has_work:
+            return 0
+        return WRITE_POLL_MS if self._packs.is_writing else None
+
+    def _handle(self, command: Command) -> None:
+        match command:
+            case AbortRequest():
+                self._core.abort(command.request_id)
+            case GenerationRequest():
+                self._core.add(command)
+            case _:
+                self._packs.handle(command)
 
     def _due_stats(self) -> EngineStats | None:
         now = time.monotonic()

@@ -109,7 +109,7 @@ def _write_blocks(file: BinaryIO, kv: PackKV) -> Iterator[Block]:
 
 def _bytes(tensor: Tensor) -> memoryview:
     # as bytes, because numpy knows no bfloat16
-    return memoryview(tensor.flatten().view(torch.uint8).numpy())
+    return tensor.flatten().view(torch.uint8).numpy().data
 
 
 def _write(path: Path, data: bytes) -> None:
