@@ -74,7 +74,11 @@ class EngineBusy(ServingError):
 
 
 class EngineUnavailable(ServingError):
-    """The engine is starting, has died or is draining."""
+    """The engine is starting, has died or is draining; `retry_after_s` says when to ask again."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlineExceeded(ServingError):

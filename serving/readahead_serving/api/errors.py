@@ -69,7 +69,8 @@ def describe(error: ServingError) -> Failure:
             headers = retry_after(error.retry_after_s)
             return Failure(429, str(error), "rate_limit_error", code="engine_busy", headers=headers)
         case EngineUnavailable():
-            return Failure(503, str(error), "server_error", code="engine_unavailable", headers=retry_after(1))
+            headers = retry_after(error.retry_after_s)
+            return Failure(503, str(error), "server_error", code="engine_unavailable", headers=headers)
         case DeadlineExceeded():
             return Failure(408, str(error), "timeout_error", "timeout", "deadline_exceeded", _NO_RETRY)
         case _:

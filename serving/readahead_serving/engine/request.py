@@ -12,6 +12,8 @@ import msgspec
 from readahead_serving.engine.scheduler.cost import StepCosts
 
 FinishReason = Literal["stop", "length", "abort", "error"]
+DEADLINE_EXCEEDED = "deadline exceeded"
+"""The error of a request that was aborted because its time ran out."""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +117,8 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     completion_tokens: int
     """Tokens generated, since start."""
     aborted: int
+    received: int = 0
+    """Requests that have come, since start."""
     backlog_s: float = 0.0
     """Predicted seconds until the prompts that wait or prefill now are computed, expected cache hits taken off."""
     costs: StepCosts = StepCosts()
@@ -122,7 +126,19 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     integrity_checks: int = 0
     """Times that the idle engine has proved that no KV is lost, since start."""
     preempted: int = 0
-    """Times that a running request gave its KV up for an older one and computed it again, since start."""
+    """Times that a running request gave its KV up for one that goes first, since start."""
+    kv_tokens_cached: int = 0
+    """Tokens of room that hold the KV of requests that have ended; it is given up when needed."""
+    prefix_hit_tokens: int = 0
+    """Prompt tokens taken over from earlier requests instead of computed, since start."""
+    pack_hit_tokens: int = 0
+    """Prompt tokens read in a pack instead of computed, since start."""
+    resumed_tokens: int = 0
+    """Tokens that preempted requests found again in the cache, since start: no hits, for the work was their own."""
+    kv_blocks_evicted: int = 0
+    """Cached blocks given up for others, since start."""
+    pack_bytes: int = 0
+    """Bytes of the KV of all packs in memory."""
     draft_tokens: int = 0
     """Tokens proposed by speculation, since start."""
     draft_tokens_accepted: int = 0
