@@ -24,7 +24,10 @@ class ServingSettings(BaseModel):
     models_dir: Path = Path("~/.readahead/models")
     """Where downloaded models are kept."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """Number format of weights and KV cache."""
+    """Number format of activations and KV cache."""
+    weights: Literal["auto", "fp32", "bf16", "int8", "int4"] = "auto"
+    """How weights are stored: "auto" as dtype says; int8 halves bf16's memory, int4 halves it again and is slow on long
+    prompts."""
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20)
     """The KV cache's fixed budget in bytes."""
     max_running: int = Field(default=64, ge=1)

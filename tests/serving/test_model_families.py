@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from readahead_serving.errors import ModelLoadError
-from readahead_serving.model.linear import LinearFactory, PackedLinear, PlainLinear
+from readahead_serving.model.linear import LinearFactory, LinearForms, PackedLinear, PlainLinear
 from readahead_serving.model.loader import load_model
 from readahead_serving.model.metadata import load_config
 from tests.serving.decoding import all_logits
@@ -112,7 +112,9 @@ def test_biases_survive_every_kind_of_linear_layer(linear: LinearFactory, tmp_pa
     if linear is PackedLinear and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU does not multiply bfloat16")
     model = save_random_model(tmp_path, "qwen2", {"num_key_value_heads": 2})
-    ours = all_logits(load_model(tmp_path, torch.bfloat16, linear).decoder, TOKEN_IDS)
+    ours = all_logits(
+        load_model(tmp_path, torch.bfloat16, LinearForms(linear, linear, torch.bfloat16)).decoder, TOKEN_IDS
+    )
     theirs = oracle(model)
     assert (ours - theirs).norm() / theirs.norm() < 0.05
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from readahead_serving.model.decoder import Decoder
-from readahead_serving.model.linear import PackedLinear, PlainLinear
+from readahead_serving.model.linear import LinearForms, PackedLinear, PlainLinear
 from readahead_serving.model.loader import load_model
 from readahead_serving.model.metadata import load_config
 from readahead_serving.model.reference_attention import ReferenceAttention
@@ -69,7 +69,7 @@ def test_bfloat16_parts_from_transformers_only_at_near_ties(
 ) -> None:
     if linear is PackedLinear and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU does not multiply bfloat16")
-    decoder = load_model(smollm2_path, torch.bfloat16, linear).decoder
+    decoder = load_model(smollm2_path, torch.bfloat16, LinearForms(linear, linear, torch.bfloat16)).decoder
     for text, logits in exact:
         chosen = all_logits(decoder, text)[-len(logits) - 1 : -1].argmax(-1, keepdim=True)
         gaps = logits.max(-1).values - logits.gather(-1, chosen).squeeze(-1)

@@ -37,6 +37,7 @@ class EngineProcess:
         self._config = EngineConfig(
             model_path=str(model_path),
             dtype=settings.dtype,
+            weights=settings.weights,
             kv_cache_bytes=settings.kv_cache_bytes,
             max_running=settings.max_running,
             prefill_chunk_tokens=settings.prefill_chunk_tokens,

@@ -15,6 +15,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     model_path: str
     dtype: Literal["bfloat16", "float32"]
+    weights: Literal["auto", "fp32", "bf16", "int8", "int4"]
     kv_cache_bytes: int
     max_running: int
     prefill_chunk_tokens: int

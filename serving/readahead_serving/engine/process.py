@@ -31,6 +31,7 @@ from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.speculate import Speculation
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.config import ModelConfig
+from readahead_serving.model.linear import choose_forms
 from readahead_serving.model.loader import load_model
 from readahead_serving.model.metadata import load_tokenizer
 
@@ -74,7 +75,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         ModelLoadError: The model's files are unusable, or the KV budget holds nothing.
     """
     path, dtype = Path(config.model_path), getattr(torch, config.dtype)
-    model = load_model(path, dtype)
+    model = load_model(path, dtype, choose_forms(dtype, config.weights))
     shape: dict[str, Any] = {
         "num_layers": model.config.num_layers,
         "num_kv_heads": model.config.num_kv_heads,

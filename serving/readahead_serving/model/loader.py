@@ -14,7 +14,7 @@ from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeight
 from readahead_serving.model.families import config_from_gguf
 from readahead_serving.model.gguf_file import GGUFFile
 from readahead_serving.model.gguf_weights import GGUFWeights
-from readahead_serving.model.linear import Linear, LinearFactory, choose_linear
+from readahead_serving.model.linear import Linear, LinearFactory, LinearForms, choose_forms
 from readahead_serving.model.metadata import GGUF_SUFFIX, load_config
 from readahead_serving.model.weights import SafetensorsFolder, WeightSource
 
@@ -32,19 +32,19 @@ class LoadedModel:
     decoder: Decoder
 
 
-def load_model(path: Path, dtype: torch.dtype, linear: LinearFactory | None = None) -> LoadedModel:
+def load_model(path: Path, dtype: torch.dtype, forms: LinearForms | None = None) -> LoadedModel:
     """Loads a GGUF file or a safetensors folder.
 
     Args:
         path: What `ModelStore.resolve` returned.
-        dtype: Of weights and activations: bfloat16 or float32.
-        linear: How linear layers are held; by default what is fastest here.
+        dtype: Of activations and the embedding table: bfloat16 or float32.
+        forms: How linear layers are held; by default in `dtype`, in the form that is fastest here.
 
     Raises:
         ModelLoadError: A file is missing, damaged or of an unknown kind.
     """
     config, source = _open(path)
-    assembly = _Assembly(config, source, dtype, linear or choose_linear(dtype), str(path))
+    assembly = _Assembly(config, source, dtype, forms or choose_forms(dtype), str(path))
     return LoadedModel(config, Decoder(config, assembly.build()))
 
 
@@ -60,25 +60,29 @@ class _Assembly:
     """Builds the decoder's weights out of a source, each tensor read once, checked and accounted for."""
 
     def __init__(
-        self, config: ModelConfig, source: WeightSource, dtype: torch.dtype, linear: LinearFactory, origin: str
+        self, config: ModelConfig, source: WeightSource, dtype: torch.dtype, forms: LinearForms, origin: str
     ) -> None:
         self._config = config
         self._source = source
         self._dtype = dtype
-        self._linear = linear
+        self._forms = forms
         self._origin = origin
         self._unread = set(source.names())
 
     def build(self) -> DecoderWeights:
         config = self._config
-        embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
+        table = self._read("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
+        embedding = table.to(self._dtype)
+        # tied to the very tensor where that will do, so that it may be held once
+        head = self._head(embedding if self._forms.cast is self._dtype else table)
+        del table
         layers = tuple(self._layer(f"model.layers.{number}.") for number in range(config.num_layers))
         norm = self._norm("model.norm.weight")
         weights = DecoderWeights(
             embedding=embedding,
             layers=layers,
             norm=norm,
-            head=self._head(embedding),
+            head=head,
             rope_divisors=self._rope_divisors(),
         )
         self._refuse_unread()
@@ -106,14 +110,18 @@ class _Assembly:
     def _head(self, embedding: Tensor) -> Linear:
         if self._config.tied_embeddings:
             self._unread.discard("lm_head.weight")
-            return self._linear(embedding, None)
-        return self._fused([("lm_head", self._config.vocab_size)], self._config.hidden_size)
+            return self._linear(self._forms.head, embedding)
+        return self._linear(self._forms.head, self._read("lm_head.weight", *embedding.shape))
 
     def _fused(self, parts: list[tuple[str, int]], columns: int, *, bias: bool = False) -> Linear:
         """Matrices that share their input, stacked into one."""
-        weight = torch.cat([self._tensor(f"{name}.weight", rows, columns) for name, rows in parts])
-        biases = torch.cat([self._tensor(f"{name}.bias", rows) for name, rows in parts]) if bias else None
-        return self._linear(weight, biases)
+        weight = torch.cat([self._read(f"{name}.weight", rows, columns) for name, rows in parts])
+        biases = torch.cat([self._read(f"{name}.bias", rows) for name, rows in parts]) if bias else None
+        return self._linear(self._forms.layers, weight, biases)
+
+    def _linear(self, factory: LinearFactory, weight: Tensor, bias: Tensor | None = None) -> Linear:
+        dtype = self._forms.cast or weight.dtype
+        return factory(weight.to(dtype), None if bias is None else bias.to(dtype))
 
     def _norm(self, name: str) -> Tensor:
         return self._read(name, self._config.hidden_size).float()
@@ -128,9 +136,6 @@ class _Assembly:
         if _ROPE_DIVISORS not in self._unread:
             return None
         return self._read(_ROPE_DIVISORS, self._config.head_dim // 2).float()
-
-    def _tensor(self, name: str, *shape: int) -> Tensor:
-        return self._read(name, *shape).to(self._dtype)
 
     def _read(self, name: str, *shape: int) -> Tensor:
         if name not in self._source.names():
