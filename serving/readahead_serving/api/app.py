@@ -15,7 +15,9 @@ from readahead_serving.api.errors import ErrorHandlers
 from readahead_serving.api.health import health_router
 from readahead_serving.api.middleware import BearerKeyMiddleware, BodyLimitMiddleware, RequestIdMiddleware
 from readahead_serving.api.models import Models
+from readahead_serving.api.packs import packs_router
 from readahead_serving.metrics import ServingMetrics
+from readahead_serving.packs.pack_metrics import PackMetrics
 from readahead_serving.settings import ServingSettings
 
 
@@ -29,6 +31,7 @@ def create_app(settings: ServingSettings, models: Models, drain: Drain | None = 
     """
     metrics = ServingMetrics(lambda: models.language.engine.stats() if models.language is not None else None)
     drain = drain or Drain(settings.drain_s)
+    PackMetrics(metrics.registry, lambda: models.language.packs if models.language is not None else None)
     context = ServerContext(settings, models, metrics, drain)
     middleware = [Middleware(RequestIdMiddleware)]
     if settings.api_key:
@@ -42,7 +45,14 @@ def create_app(settings: ServingSettings, models: Models, drain: Drain | None = 
         strict_content_type=False,
         middleware=middleware,
     )
-    for make_router in (chat_router, completions_router, embeddings_router, catalogue_router, health_router):
+    for make_router in (
+        chat_router,
+        completions_router,
+        embeddings_router,
+        packs_router,
+        catalogue_router,
+        health_router,
+    ):
         app.include_router(make_router(context))
     ErrorHandlers(metrics).install(app)
     return app

@@ -22,6 +22,7 @@ from readahead_serving.errors import (
     EngineBusy,
     EngineUnavailable,
     ModelNotFound,
+    PackNotFound,
     ServingError,
     UserError,
 )
@@ -61,7 +62,7 @@ def retry_after(seconds: float) -> dict[str, str]:
 def describe(error: ServingError) -> Failure:
     """Says which status and words a typed error becomes."""
     match error:
-        case ModelNotFound():
+        case ModelNotFound() | PackNotFound():
             return Failure(404, error.message, param=error.param, code=error.code)
         case UserError():
             return Failure(400, error.message, param=error.param, code=error.code)

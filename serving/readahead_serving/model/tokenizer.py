@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken
@@ -72,7 +73,18 @@ class Tokenizer:
         """Encodes a raw completion's prompt: special tokens count, and BOS leads where the model wants it."""
         return list(self._with_special.encode(_clean(text), add_special_tokens=True).ids)
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+    @property
+    def knows_tools(self) -> bool:
+        """Whether the chat template lists tools and writes calls, in the form that is read back here."""
+        return self._template is not None and self._template.knows_tools
+
+    def encode_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> list[int]:
         """Renders and encodes a conversation so that only the template's own special tokens are special.
 
         A message that spells a special token is cut there by a mark before rendering. The rendered text is split at
@@ -82,9 +94,13 @@ class Tokenizer:
         Raises:
             RequestRefused: The model has no template, or it takes no such conversation.
         """
-        mark = _unused_character(messages)
-        guarded = [{key: self._guard(_clean(value), mark) for key, value in message.items()} for message in messages]
-        text = self._render(guarded, add_generation_prompt)
+        mark = _unused_character((messages, tools))
+
+        def guard(text: str) -> str:
+            return self._guard(_clean(text), mark)
+
+        guarded = [_mapped(message, guard) for message in messages]
+        text = self._render(guarded, add_generation_prompt, [_mapped(tool, guard) for tool in tools])
         ids: list[int] = []
         at = 0
         for match in self._special_pattern.finditer(text):
@@ -115,14 +131,19 @@ class Tokenizer:
         plain = {number: _token_to_bytes(token) for token, number in vocabulary.items()}
         return plain | self._added_bytes
 
-    def _render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> str:
         if self._template is None:
             raise RequestRefused(
                 "This model has no chat template: send a prompt to /v1/completions instead.",
                 param="model",
                 code="no_chat_template",
             )
-        return self._template.render(messages, add_generation_prompt=add_generation_prompt)
+        return self._template.render(messages, add_generation_prompt=add_generation_prompt, tools=tools)
 
     def _guard(self, text: str, mark: str) -> str:
         return self._breakable.sub(lambda match: match[0][0] + mark + match[0][1:], text)
@@ -164,8 +185,30 @@ def _breakable_pattern(contents: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(choices) or r"(?!)")
 
 
-def _unused_character(messages: Sequence[Mapping[str, str]]) -> str:
-    used = {character for message in messages for value in message.values() for character in value}
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every string in it changed, keys too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+    return [_mapped(inner, change) for inner in value] if isinstance(value, Sequence) else value
+
+
+def _unused_character(values: Any) -> str:
+    used = {character for text in _texts(values) for character in text}
     free = next((one for one in map(chr, _PRIVATE_USE) if one not in used), None)
     if free is None:
         raise RequestRefused("The messages use every private-use character.", param="messages", code="invalid_messages")
