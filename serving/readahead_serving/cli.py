@@ -26,6 +26,7 @@ from readahead_serving.errors import CannotListen, ServingError
 from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.progress import DownloadProgress
 from readahead_serving.model.store import ModelStore
+from readahead_serving.packs.opening import open_shelf
 from readahead_serving.settings import ServingSettings, served_name
 
 _BACKLOG = 2048
@@ -176,7 +177,8 @@ async def _load(settings: ServingSettings, files: ModelFiles, models: Models) ->
 async def _load_language(settings: ServingSettings, path: Path, models: Models) -> None:
     tokenizer = await asyncio.to_thread(load_tokenizer, path)
     engine = await NativeEngine.start(settings, path, tokenizer)
-    models.language = LanguageModel(served_name(settings.model), engine, tokenizer, engine.max_model_len)
+    packs = await open_shelf(settings, path, tokenizer, engine)
+    models.language = LanguageModel(served_name(settings.model), engine, tokenizer, engine.max_model_len, packs)
 
 
 async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:
@@ -190,6 +192,8 @@ async def _close(models: Models) -> None:
     if models.embedding is not None:
         await models.embedding.close()
     if models.language is not None:
+        if models.language.packs is not None:
+            await models.language.packs.close()
         await models.language.engine.close()
 
 

@@ -4,7 +4,8 @@ ServingError
 ├── UserError                     the caller can mend it; carries OpenAI's `param` and `code`
 │   ├── RequestRefused            a value the model or engine can never serve
 │   │   └── ContextLengthExceeded the prompt, with the completion asked for, is over the window
-│   └── ModelNotFound             no model of that name
+│   ├── ModelNotFound             no model of that name
+│   └── PackNotFound              no pack of that id
 ├── EngineBusy                    the queue is full: retry after a while
 ├── EngineUnavailable             the engine is starting, has died or is draining: retry
 ├── DeadlineExceeded              the request's own deadline passed before it was done
@@ -63,6 +64,13 @@ class ModelNotFound(UserError):
             param="model",
             code="model_not_found",
         )
+
+
+class PackNotFound(UserError):
+    """No pack of that id is the sender's."""
+
+    def __init__(self, pack_id: str) -> None:
+        super().__init__(f"There is no pack {pack_id!r}.", param="pack", code="pack_not_found")
 
 
 class EngineBusy(ServingError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class ServingSettings(BaseModel):
@@ -30,6 +30,14 @@ class ServingSettings(BaseModel):
     prompts."""
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20)
     """The KV cache's fixed budget in bytes."""
+    packs_dir: Path = Path("~/.readahead/packs")
+    """Where knowledge packs are kept."""
+    pack_memory_bytes: int = Field(default=1 << 30, ge=0)
+    """Memory for the KV of all knowledge packs, beside the KV cache's budget."""
+    pack_disk_bytes: int = Field(default=10 << 30, ge=0)
+    """Disk for all knowledge packs."""
+    pack_pin_share: float = Field(default=0.5, ge=0, le=1)
+    """Share of `pack_memory_bytes` that one tenant's pinned packs may take."""
     max_running: int = Field(default=64, ge=1)
     """Sequences in the running batch at most."""
     max_waiting: int = Field(default=256, ge=1)
@@ -68,6 +76,17 @@ class ServingSettings(BaseModel):
     """Seconds of silence on a stream after which a comment is sent, so that proxies keep it open."""
     drain_s: float = Field(default=30.0, ge=0)
     """Seconds that requests in flight may take to finish after SIGTERM."""
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> ServingSettings:
+        if 0 < self.max_completion_tokens < self.default_max_tokens:
+            raise ValueError(
+                f"default_max_tokens ({self.default_max_tokens}) is over max_completion_tokens "
+                f"({self.max_completion_tokens}): lower it too"
+            )
+        if self.stall_restart_s < self.stall_s:
+            raise ValueError(f"stall_restart_s ({self.stall_restart_s:g}) is under stall_s ({self.stall_s:g}): raise it")
+        return self
 
 
 def served_name(model: str) -> str:

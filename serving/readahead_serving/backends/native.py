@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import Protocol
 
 from readahead_serving.backends.admission import AdmissionControl
 from readahead_serving.backends.watchdog import Watchdog
 from readahead_serving.engine.client import EngineProcess
 from readahead_serving.engine.grammar import check_structure, structure_of
 from readahead_serving.engine.messages import EngineLoaded, SequenceOutput, StepOutputs
+from readahead_serving.engine.pack_messages import PackCommand, PackEvent
 from readahead_serving.engine.request import (
     DEADLINE_EXCEEDED,
     AbortRequest,
@@ -21,7 +23,7 @@ from readahead_serving.engine.request import (
     GenerationRequest,
 )
 from readahead_serving.engine.stream import RequestStream, TokenTexts
-from readahead_serving.engine.validation import check_request
+from readahead_serving.engine.validation import check_limits, check_request
 from readahead_serving.errors import EngineUnavailable, RequestRefused, ServingError
 from readahead_serving.settings import ServingSettings
 
@@ -41,6 +43,20 @@ _NO_STATS = EngineStats(
 log = logging.getLogger(__name__)
 
 
+class PackLink(Protocol):
+    """What a pack shelf does for an engine."""
+
+    def connect(self, send: Callable[[PackCommand], None]) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+    def on_event(self, event: PackEvent) -> None: ...
+
+    async def prepare(self, salt: str, prompt: list[int]) -> object:
+        """Sees to it that a pack that the prompt begins with is in memory."""
+        ...
+
+
 class NativeEngine:
     """Implements `backends.base.Engine` over an `EngineProcess`.
 
@@ -58,6 +74,7 @@ class NativeEngine:
         self._streams: dict[str, RequestStream] = {}
         self._watchdog = Watchdog(settings.stall_s, settings.stall_restart_s, lambda: bool(self._streams))
         self._admission: AdmissionControl | None = None
+        self._packs: PackLink | None = None
         self._closing = False
         self._supervisor: asyncio.Task[None] | None = None
 
@@ -85,6 +102,12 @@ class NativeEngine:
         assert self._loaded is not None
         return min(self._loaded.max_positions, self._loaded.kv_tokens_total)
 
+    def use_packs(self, packs: PackLink) -> None:
+        """Connects packs with this engine, and with each process that follows when one dies."""
+        self._packs = packs
+        if self._process is not None:
+            packs.connect(self._process.send)
+
     @property
     def pid(self) -> int | None:
         """The engine process's id; None while there is none."""
@@ -97,8 +120,15 @@ class NativeEngine:
         """
         assert self._loaded is not None
         check_request(request, vocab_size=self._loaded.vocab_size, window=self.max_model_len)
+        check_limits(
+            request,
+            max_prompt_tokens=self._settings.max_prompt_tokens,
+            max_completion_tokens=self._settings.max_completion_tokens,
+        )
         if structure_of(request.sampling) is not None:
             await asyncio.to_thread(check_structure, request.sampling)
+        if self._packs is not None:
+            await self._packs.prepare(request.salt, request.prompt_tokens)
         stream = self._submit(request)
         timer = self._time_limit(request, stream)
         try:
@@ -158,6 +188,8 @@ class NativeEngine:
         process, self._loaded = await EngineProcess.start(self._settings, self._model_path)
         self._process = process
         self._admission = AdmissionControl(self._settings, self._loaded.kv_tokens_total)
+        if self._packs is not None:
+            self._packs.connect(process.send)
 
     async def _supervise(self) -> None:
         delay, longest = RESTART_DELAY_S
@@ -198,6 +230,9 @@ class NativeEngine:
         self._watchdog.heard()
         if message.stats is not None:
             self._stats = message.stats
+        for event in message.packs:
+            if self._packs is not None:
+                self._packs.on_event(event)
         for output in message.outputs:
             stream = self._streams[output.request_id]
             stream.push(output)
@@ -215,5 +250,7 @@ class NativeEngine:
         self._stats = _NO_STATS
         for stream in streams.values():
             stream.fail(failure)
+        if self._packs is not None and process is not None:
+            self._packs.disconnect()
         if process is not None:
             await process.close()

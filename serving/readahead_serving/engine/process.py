@@ -25,6 +25,7 @@ from readahead_serving.engine.grammar import GrammarCompiler
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
+from readahead_serving.engine.pack_builds import PackBuilds
 from readahead_serving.engine.pack_worker import PackWorker
 from readahead_serving.engine.request import AbortRequest, EngineStats, GenerationRequest
 from readahead_serving.engine.scheduler.loop import Scheduler
@@ -94,7 +95,9 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
     grammar, eos_ids = _grammar_compiler(path, model.config)
     speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
-    core = EngineCore(executor, pool, scheduler, grammar.compile, eos_ids, speculation)
+    core = EngineCore(
+        executor, pool, scheduler, grammar.compile, eos_ids, speculation, builds=PackBuilds(executor.lay_out)
+    )
     loaded = EngineLoaded(
         vocab_size=model.config.vocab_size,
         max_positions=model.config.max_positions,
