@@ -85,7 +85,7 @@ class ServingSettings(BaseModel):
                 f"({self.max_completion_tokens}): lower it too"
             )
         if self.stall_restart_s < self.stall_s:
-            raise ValueError(f"stall_restart_s ({self.stall_restart_s:g}) is under stall_s ({self.stall_s:g}): raise it")
+            raise ValueError(f"stall_restart_s ({self.stall_restart_s:g}) is under stall_s ({self.stall_s:g})")
         return self
 
 

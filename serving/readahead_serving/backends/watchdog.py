@@ -34,7 +34,9 @@ class Watchdog:
 
     async def hung(self) -> None:
         """Returns once the engine counts as hung."""
-        while not (self._is_busy() and self._silence_s >= self._restart_s):
+        while True:
+            if self._is_busy() and self._silence_s >= self._restart_s:
+                return
             await asyncio.sleep(min(_LONGEST_NAP_S, self._restart_s / 4))
 
     @property

@@ -39,6 +39,19 @@ def check_request(request: GenerationRequest, *, vocab_size: int, window: int) -
         raise ContextLengthExceeded(limit=window, prompt_tokens=len(prompt), completion_tokens=sampling.max_tokens)
 
 
+def check_limits(request: GenerationRequest, *, max_prompt_tokens: int, max_completion_tokens: int) -> None:
+    """Refuses what this server allows no single request, `RequestRefused`; 0 is no limit of its own."""
+    prompt, completion = len(request.prompt_tokens), request.sampling.max_tokens
+    if 0 < max_prompt_tokens < prompt:
+        raise RequestRefused(
+            f"The prompt has {prompt} tokens, and this server takes {max_prompt_tokens} at most: shorten it.",
+            param="prompt",
+            code="prompt_too_long",
+        )
+    if 0 < max_completion_tokens < completion:
+        raise _refusal("max_tokens", f"{completion} is over the {max_completion_tokens} that this server gives")
+
+
 def check_sampling(sampling: SamplingParams) -> None:
     """Refuses parameters out of range, `RequestRefused` naming the parameter and its range."""
     _check_range("max_tokens", sampling.max_tokens, 1, math.inf)
