@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-DECAY = 0.98
-"""Weight that a measured step keeps from one step to the next: the last 50 steps or so rule."""
+DECAY = 0.96
+"""Weight that a measured step keeps from one step to the next: the last 25 steps or so rule."""
 RIDGE = 1e-3
 """Pull towards the last fit, so that what has not been seen for a while keeps its cost."""
 WARM_UP_TOKENS = 32
