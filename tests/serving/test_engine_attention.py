@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from readahead_serving.engine.attention import BatchAttention, merge_pair, merge_scattered
+from readahead_serving.engine.attention import BatchAttention, merge_scattered
+from readahead_serving.engine.shared_attention import merge
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.request import GenerationRequest, SamplingParams
@@ -119,7 +120,7 @@ def test_merging_parts_of_the_keys_equals_attending_to_all_of_them() -> None:
         return scores[:, part].softmax(-1) @ values[part], scores[:, part].logsumexp(-1)
 
     expected = state(slice(0, 30))[0]
-    torch.testing.assert_close(merge_pair(state(slice(0, 7)), state(slice(7, 30))), expected)
+    torch.testing.assert_close(merge([state(slice(0, 7)), state(slice(7, 30))])[0], expected)
     outs, lses = zip(*(state(slice(at, at + 10)) for at in (0, 10, 20)), strict=True)
     owner = torch.arange(5).repeat(3)
     torch.testing.assert_close(merge_scattered(torch.cat(outs), torch.cat(lses), owner, 5), expected)

@@ -6,10 +6,11 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
 
+from readahead_serving.engine.kv.cache import BlockCopy, KVCache
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.scheduler.admission import Admission
 from readahead_serving.engine.scheduler.cost import CostModel, StepCosts, StepLoad
-from readahead_serving.engine.scheduler.decode import decode_chunks, make_room
+from readahead_serving.engine.scheduler.decode import decode_chunks, make_room, preempt
 from readahead_serving.engine.scheduler.plan import Chunk, StepPlan
 from readahead_serving.engine.scheduler.prefill import MIN_CHUNK_TOKENS, PrefillBudget
 from readahead_serving.engine.scheduler.queue import WaitingQueue
@@ -27,7 +28,7 @@ class Scheduler:
     streams run, the budget is the time that they leave of `tbt_target_s` by measured costs; else a number of tokens.
 
     Args:
-        pool: The KV blocks to hand out.
+        cache: The KV to hand out; a bare pool is one that keeps nothing for reuse.
         max_running: Sequences in the running batch at most.
         prefill_chunk_tokens: Prompt tokens of one step at most.
         tbt_target_s: Seconds that a step with running streams should take at most; None for no target.
@@ -36,15 +37,15 @@ class Scheduler:
 
     def __init__(
         self,
-        pool: BlockPool,
+        cache: KVCache | BlockPool,
         *,
         max_running: int,
         prefill_chunk_tokens: int,
         tbt_target_s: float | None = None,
         tenant_share: float = 1.0,
     ) -> None:
-        self._pool = pool
-        self._admission = Admission(pool, max_running)
+        self.cache = KVCache(cache) if isinstance(cache, BlockPool) else cache
+        self._admission = Admission(self.cache, max_running)
         self._chunk_tokens = prefill_chunk_tokens
         self._tbt_target_s = tbt_target_s
         self._cost_model = CostModel()
@@ -76,39 +77,56 @@ class Scheduler:
         sequence.rank = self._arrivals + AGING * sequence.request.priority
         self._waiting.add(sequence)
 
-    def remove(self, sequence: Sequence) -> None:
-        """Takes a sequence out, wherever it is, and frees its KV."""
+    def remove(self, sequence: Sequence, *, keep: bool = True) -> None:
+        """Takes a sequence out, wherever it is. Its KV stays for reuse as far as there is room, if it is to be kept."""
         if sequence in self._running:
             self._running.remove(sequence)
         else:
             self._waiting.remove(sequence)
-        self._pool.release(sequence.blocks)
+        self.cache.release(sequence, keep=keep)
 
     def schedule(self) -> StepPlan:
         """Plans the next step; an empty plan means that there is no work."""
-        preempted = make_room(self._running, self._pool)
-        self.preemptions += len(preempted)
+        preempted = make_room(self._running, self.cache)
         for sequence in preempted:
-            self._waiting.add_preempted(sequence)
+            self._put_back(sequence)
+        if not preempted:
+            self._make_way()
         decodes = decode_chunks(self._running)
         budget = PrefillBudget(self._chunk_tokens, self._spare_s(StepPlan(tuple(decodes)).load), self.costs)
+        copies: list[BlockCopy] = []
         chunks = budget.chunks(self._running)
         if not preempted:
-            chunks += self._admit(budget)
-        plan = StepPlan(tuple(sorted(decodes + chunks, key=lambda chunk: chunk.count > 1)))
+            chunks += self._admit(budget, copies)
+        plan = StepPlan(tuple(sorted(decodes + chunks, key=lambda chunk: chunk.count > 1)), tuple(copies))
         for chunk in plan.chunks:
             self._waiting.charge(chunk.sequence.request.salt, chunk.count)
         return plan
 
-    def _admit(self, budget: PrefillBudget) -> list[Chunk]:
+    def _put_back(self, sequence: Sequence) -> None:
+        self.preemptions += 1
+        if sequence.is_build:
+            self._waiting.add(sequence)
+        else:
+            self._waiting.add_preempted(sequence)
+
+    def _make_way(self) -> None:
+        """Puts builds back whose KV the next request to be admitted needs."""
+        head = self._waiting.head(Counter(sequence.request.salt for sequence in self._running))
+        builds = [sequence for sequence in self._running if sequence.is_build]
+        while builds and head is not None and not head.is_build and not self._admission.admits(head, self.num_running):
+            sequence = builds.pop()
+            self._running.remove(sequence)
+            self._put_back(preempt(sequence, self.cache))
+
+    def _admit(self, budget: PrefillBudget, copies: list[BlockCopy]) -> list[Chunk]:
         chunks = []
         running = Counter(sequence.request.salt for sequence in self._running)
         while not budget.is_spent and (sequence := self._waiting.head(running)) is not None:
             if not self._admission.admits(sequence, self.num_running):
                 break
             self._waiting.remove(sequence)
-            took = self._pool.extend(sequence.blocks, sequence.num_tokens)
-            assert took, "admission counted the blocks"
+            copies += self.cache.start(sequence)
             insort(self._running, sequence, key=lambda one: one.rank)
             running[sequence.request.salt] += 1
             chunks.append(budget.chunk(sequence))
@@ -137,5 +155,5 @@ class Scheduler:
 
     def check_integrity(self) -> None:
         """Proves that no KV is lost. Raises `KVPoolError`."""
-        self._pool.check_integrity(sequence.blocks for sequence in self)
+        self.cache.check_integrity(self)
         self.integrity_checks += 1

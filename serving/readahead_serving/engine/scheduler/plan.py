@@ -61,10 +61,10 @@ class StepPlan:
     @property
     def load(self) -> StepLoad:
         """What this step's time depends on."""
-        decodes = [chunk for chunk in self.chunks if chunk.count == 1]
-        longer = [chunk for chunk in self.chunks if chunk.count > 1]
+        decodes = [chunk for chunk in self.chunks if chunk.sequence.num_pending == 1]
+        longer = [chunk for chunk in self.chunks if chunk.sequence.num_pending > 1]
         return StepLoad(
-            decode_rows=len(decodes),
+            decode_rows=sum(chunk.count for chunk in decodes),
             decode_context=sum(chunk.end for chunk in decodes),
             prefill_tokens=sum(chunk.count for chunk in longer),
             prefill_pairs=sum(pairs(chunk.start, chunk.end) for chunk in longer),
