@@ -97,6 +97,8 @@ class PackPatch(PackModel):
 
 class DocumentsRequest(PackModel):
     documents: list[DocumentFields] = Field(min_length=1)
+    metadata: Metadata | None = None
+    """Of the new pack; that of the old one where there is none."""
 
 
 def pack_object(record: PackRecord) -> dict[str, Any]:

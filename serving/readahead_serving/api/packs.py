@@ -70,7 +70,7 @@ class _PackRoutes:
 
     async def extend(self, pack_id: str, body: DocumentsRequest, request: Request) -> dict[str, Any]:
         documents = [document.document() for document in body.documents]
-        return pack_object(await self._shelf().extend(salt_of(request), pack_id, documents))
+        return pack_object(await self._shelf().extend(salt_of(request), pack_id, documents, body.metadata))
 
     async def delete(self, pack_id: str, request: Request) -> dict[str, Any]:
         await self._shelf().delete(salt_of(request), pack_id)

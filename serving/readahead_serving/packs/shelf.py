@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from readahead_serving.engine.kv.pack_manifest import PackIdentity, PackRefused, verify
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
@@ -165,14 +167,21 @@ class PackShelf:
         self._enqueue(record)
         return record
 
-    async def extend(self, salt: str, pack_id: str, documents: Sequence[PackDocument]) -> PackRecord:
+    async def extend(
+        self,
+        salt: str,
+        pack_id: str,
+        documents: Sequence[PackDocument],
+        metadata: dict[str, str] | None = None,
+    ) -> PackRecord:
         """A new pack with documents at the end, which takes the old one's place once it is ready.
 
         Raises:
             PackNotFound: And what `create` raises.
         """
         old = self.get(salt, pack_id)
-        return await self.create(salt, old.source.extended(documents), old.options, extends=pack_id)
+        options = old.options if metadata is None else msgspec.structs.replace(old.options, metadata=metadata)
+        return await self.create(salt, old.source.extended(documents), options, extends=pack_id)
 
     def get(self, salt: str, pack_id: str) -> PackRecord:
         """Raises `PackNotFound` for what is not this salt's, or whose time is over."""
