@@ -115,8 +115,8 @@ class CostModel:
         """Takes in one step that was run."""
         if seconds <= 0:
             return
-        if self._costs.is_measured:
-            seconds = min(seconds, OUTLIER * self._costs.seconds(load))
+        if self._costs.is_measured and (predicted := self._costs.seconds(load)) > 0:
+            seconds = min(seconds, OUTLIER * predicted)
         self._prefill_tokens += load.prefill_tokens
         terms = [value / scale / seconds for value, scale in zip((1, *load), _SCALES, strict=True)]
         for i, term in enumerate(terms):
