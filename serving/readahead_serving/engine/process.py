@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 import torch
@@ -22,7 +23,9 @@ import zmq
 from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.executor import Executor
 from readahead_serving.engine.grammar import GrammarCompiler
+from readahead_serving.engine.kv.cache import KVCache
 from readahead_serving.engine.kv.pool import BlockPool
+from readahead_serving.engine.kv.prefix_tree import PrefixTree
 from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
 from readahead_serving.engine.pack_builds import PackBuilds
@@ -85,8 +88,9 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     }
     num_blocks = blocks_in_budget(config.kv_cache_bytes, **shape)
     pool = BlockPool(num_blocks)
+    domain = f"{path}|{config.dtype}".encode()  # the tree lives no longer than this process and its one model
     scheduler = Scheduler(
-        pool,
+        KVCache(pool, PrefixTree(pool, domain)),
         max_running=config.max_running,
         prefill_chunk_tokens=config.prefill_chunk_tokens,
         tbt_target_s=config.tbt_target_ms / 1000,
@@ -177,8 +181,18 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def main() -> int:
-    """Runs the engine until its parent goes; returns 1 if it can't start."""
+class Loop(Protocol):
+    """What a process does once its model is loaded."""
+
+    def run(self) -> NoReturn: ...
+
+
+def run_process(load: Callable[[EngineConfig, Channel], tuple[Loop, EngineLoaded]]) -> int:
+    """Runs an engine until its parent goes; returns 1 if it can't start.
+
+    Args:
+        load: Loads the model; a `ModelLoadError` is told to the parent.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Ctrl-C reaches the whole process group: the parent decides when the engine ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -187,13 +201,18 @@ def main() -> int:
     torch.set_num_threads(config.threads or _cores())
     channel = Channel(config)
     try:
-        core, loaded = build_core(config)
+        loop, loaded = load(config, channel)
     except ModelLoadError as error:
         channel.send(EngineFailed(message=str(error)))
         return 1
     channel.send(loaded)
-    return Worker(core, channel).run()
+    return loop.run()
+
+
+def _load(config: EngineConfig, channel: Channel) -> tuple[Worker, EngineLoaded]:
+    core, loaded = build_core(config)
+    return Worker(core, channel), loaded
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_process(_load))

@@ -75,6 +75,7 @@ class Scheduler:
     def add(self, sequence: Sequence) -> None:
         self._arrivals += 1
         sequence.rank = self._arrivals + AGING * sequence.request.priority
+        sequence.num_expected = self.cache.reusable_tokens(sequence)
         self._waiting.add(sequence)
 
     def remove(self, sequence: Sequence, *, keep: bool = True) -> None:
