@@ -42,7 +42,8 @@ Piece = TextPiece | CallPiece
 class ToolCallReader:
     """Splits a completion into text and calls, piece by piece.
 
-    A piece of text is held back while it could be the beginning of a tag, or white space beside one. What is no call
+    A piece of text is held back while it could be the beginning of a tag, or white space beside one, and text on both
+    sides of calls is parted by a line break. What is no call
     (a server without constrained decoding may write anything) stays text. Arguments that end early stay as they are.
     """
 
@@ -50,7 +51,7 @@ class ToolCallReader:
         self._buffer = ""
         self._step = self._text
         self._arguments = _ObjectScanner()
-        self._after_call = False
+        self._after_call = self._has_text = False
         self.calls = 0
 
     def push(self, text: str) -> list[Piece]:
@@ -82,8 +83,8 @@ class ToolCallReader:
             shown = before[: len(before) - keep].rstrip()
             self._buffer, before = before[len(shown) :], shown
         if before:
-            self._after_call = False
-            yield TextPiece(before)
+            yield TextPiece("\n" + before if self._after_call and self._has_text else before)
+            self._after_call, self._has_text = False, True
 
     def _head(self, final: bool) -> Iterator[Piece]:
         if match := _ARGUMENTS.match(self._buffer):
