@@ -26,6 +26,7 @@ async def open_shelf(settings: ServingSettings, path: Path, tokenizer: Tokenizer
         identity=identity,
         encoder=tokenizer,
         token_bytes=bytes_per_token(config, identity),
+        num_blocks=2 * config.num_layers,
         window=engine.max_model_len,
         chunk_tokens=settings.prefill_chunk_tokens,
         stats=engine.stats,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from readahead_serving.engine.kv.pack_manifest import PackIdentity, PackRefused, verify
+from readahead_serving.engine.kv.pack_manifest import PAGE_BYTES, PackIdentity, PackRefused, verify
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.engine.pack_messages import (
@@ -38,6 +38,8 @@ SWEEP_S = 1.0
 """Packs whose time is over are deleted at most this much later."""
 NEAR_MISS_TOKENS = 16
 """A prompt that shares this many tokens with a pack was meant for it."""
+MANIFEST_BYTES = 16 << 10
+"""Room for what stands beside a pack's blocks on disk."""
 TOUCH_S = 5.0
 """A pack's last use is written to disk at most this often."""
 
@@ -51,6 +53,8 @@ class PackModel:
     identity: PackIdentity
     encoder: ChatEncoder
     token_bytes: int
+    num_blocks: int
+    """Of a pack on disk: each begins a page."""
     window: int
     """Tokens of prompt and completion together."""
     chunk_tokens: int
@@ -316,14 +320,15 @@ class PackShelf:
 
     async def _make_disk_room(self, record: PackRecord) -> bool:
         """Drops the KV of packs that were used longest ago and are in no memory, until there is room."""
+        needed = record.nbytes + 4 * record.num_tokens + self._model.num_blocks * PAGE_BYTES + MANIFEST_BYTES
         idle = (r for r in self._records.values() if r.state is PackState.ON_DISK and not r.options.pin)
         for victim in sorted(idle, key=lambda r: r.used_at):
-            if await asyncio.to_thread(self._store.has_room, record.nbytes):
+            if await asyncio.to_thread(self._store.has_room, needed):
                 return True
             await asyncio.to_thread(self._store.remove_versions, victim.pack_id)
             victim.on_disk = False
             victim.state, victim.reason = PackState.STALE, "evicted: the disk's cap needed its room"
-        return await asyncio.to_thread(self._store.has_room, record.nbytes)
+        return await asyncio.to_thread(self._store.has_room, needed)
 
     async def _base_of(self, record: PackRecord) -> PackRecord | None:
         base = self._records.get(record.extends)
