@@ -21,6 +21,7 @@ from readahead_serving.api.app import create_app
 from readahead_serving.api.drain import Drain
 from readahead_serving.api.models import LanguageModel, Models
 from readahead_serving.backends.native import NativeEngine
+from readahead_serving.backends.transformers_cb import TransformersEngine, needs_transformers
 from readahead_serving.embeddings import EmbeddingModel
 from readahead_serving.errors import CannotListen, ServingError
 from readahead_serving.model.metadata import load_tokenizer
@@ -176,9 +177,14 @@ async def _load(settings: ServingSettings, files: ModelFiles, models: Models) ->
 
 async def _load_language(settings: ServingSettings, path: Path, models: Models) -> None:
     tokenizer = await asyncio.to_thread(load_tokenizer, path)
+    name = served_name(settings.model)
+    if await asyncio.to_thread(needs_transformers, path):
+        fallback = await TransformersEngine.start(settings, path, tokenizer)
+        models.language = LanguageModel(name, fallback, tokenizer, fallback.max_model_len, backend="transformers")
+        return
     engine = await NativeEngine.start(settings, path, tokenizer)
     packs = await open_shelf(settings, path, tokenizer, engine)
-    models.language = LanguageModel(served_name(settings.model), engine, tokenizer, engine.max_model_len, packs)
+    models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs)
 
 
 async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:

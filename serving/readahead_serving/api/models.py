@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from readahead_serving.backends.base import Engine
 from readahead_serving.embeddings import EmbeddingModel
@@ -44,6 +44,8 @@ class LanguageModel:
     """Tokens of prompt and completion together, at most."""
     packs: PackShelf | None = None
     """Its knowledge packs; None where the backend has none."""
+    backend: Literal["native", "transformers"] = "native"
+    """What computes it."""
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
 from readahead_serving.backends.admission import AdmissionControl
 from readahead_serving.backends.watchdog import Watchdog
-from readahead_serving.engine.client import EngineProcess
+from readahead_serving.engine.client import ENGINE_MODULE, EngineProcess
 from readahead_serving.engine.grammar import check_structure, structure_of
 from readahead_serving.engine.messages import EngineLoaded, SequenceOutput, StepOutputs
 from readahead_serving.engine.pack_messages import PackCommand, PackEvent
@@ -64,6 +64,9 @@ class NativeEngine:
     max_waiting`: that bounds every queue between here and the engine. Use `start`.
     """
 
+    process_module: ClassVar[str] = ENGINE_MODULE
+    """What the engine process runs."""
+
     def __init__(self, settings: ServingSettings, model_path: Path, tokenizer: TokenTexts) -> None:
         self._settings = settings
         self._model_path = model_path
@@ -79,7 +82,7 @@ class NativeEngine:
         self._supervisor: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, settings: ServingSettings, model_path: Path, tokenizer: TokenTexts) -> NativeEngine:
+    async def start(cls, settings: ServingSettings, model_path: Path, tokenizer: TokenTexts) -> Self:
         """Starts the engine and waits until it is ready.
 
         Args:
@@ -185,7 +188,7 @@ class NativeEngine:
             self._process.send(AbortRequest(request_id=request_id))
 
     async def _launch(self) -> None:
-        process, self._loaded = await EngineProcess.start(self._settings, self._model_path)
+        process, self._loaded = await EngineProcess.start(self._settings, self._model_path, self.process_module)
         self._process = process
         self._admission = AdmissionControl(self._settings, self._loaded.kv_tokens_total)
         if self._packs is not None:

@@ -20,6 +20,7 @@ from readahead_serving.engine.messages import Command, EngineConfig, EngineFaile
 from readahead_serving.errors import EngineUnavailable, ModelLoadError
 from readahead_serving.settings import ServingSettings
 
+ENGINE_MODULE = "readahead_serving.engine.process"
 WAIT_POLICY = "PASSIVE"
 """How OpenMP's threads wait for each other, unless the environment says otherwise. Spinning, its default, keeps a core
 from the very thread that is waited for as soon as anything else runs: on two busy cores a decode step takes 590 ms
@@ -32,7 +33,8 @@ class EngineProcess:
     Use `start`. A process that has died is not restarted: start another.
     """
 
-    def __init__(self, settings: ServingSettings, model_path: Path) -> None:
+    def __init__(self, settings: ServingSettings, model_path: Path, module: str) -> None:
+        self._module = module
         self._folder = Path(tempfile.mkdtemp(prefix="readahead-engine-"))  # mode 0700
         self._config = EngineConfig(
             model_path=str(model_path),
@@ -66,14 +68,16 @@ class EngineProcess:
         return socket
 
     @classmethod
-    async def start(cls, settings: ServingSettings, model_path: Path) -> tuple[EngineProcess, EngineLoaded]:
-        """Starts the process and waits until its model is loaded.
+    async def start(
+        cls, settings: ServingSettings, model_path: Path, module: str = ENGINE_MODULE
+    ) -> tuple[EngineProcess, EngineLoaded]:
+        """Starts the process, which runs `module`, and waits until its model is loaded.
 
         Raises:
             ModelLoadError: The engine refuses the model or the settings.
             EngineUnavailable: It died while loading.
         """
-        process = cls(settings, model_path)
+        process = cls(settings, model_path, module)
         try:
             return process, await process._load()
         except BaseException:
@@ -84,7 +88,7 @@ class EngineProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "readahead_serving.engine.process",
+            self._module,
             stdin=PIPE,
             stdout=DEVNULL,
             env={"OMP_WAIT_POLICY": WAIT_POLICY, **os.environ},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.families import config_from_gguf, config_from_hf
+from readahead_serving.model.fields import token_ids
 from readahead_serving.model.gguf_file import GGUFFile
 from readahead_serving.model.json_file import read_json
 from readahead_serving.model.tokenizer import Tokenizer
@@ -26,8 +26,20 @@ def load_config(path: Path) -> ModelConfig:
         file = GGUFFile(path)
         return config_from_gguf(file.metadata, file.names(), str(path))
     config = config_from_hf(read_json(path / "config.json"), str(path / "config.json"))
-    generation = path / "generation_config.json"
-    return _with_generation(config, read_json(generation)) if generation.exists() else config
+    return replace(config, eos_token_ids=read_eos_ids(path))
+
+
+def read_eos_ids(folder: Path) -> tuple[int, ...]:
+    """What ends a completion of a folder's model, of any family.
+
+    generation_config.json says it where there is one: chat models end turns by it.
+
+    Raises:
+        ModelLoadError: A file is missing or not JSON.
+    """
+    generation = folder / "generation_config.json"
+    said = token_ids(read_json(generation).get("eos_token_id")) if generation.exists() else ()
+    return said or token_ids(read_json(folder / "config.json").get("eos_token_id"))
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -39,11 +51,4 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if path.suffix == GGUF_SUFFIX:
         file = GGUFFile(path)
         return tokenizer_from_gguf(file, config_from_gguf(file.metadata, file.names(), str(path)))
-    return tokenizer_from_folder(path, load_config(path))
-
-
-def _with_generation(config: ModelConfig, generation: dict[str, Any]) -> ModelConfig:
-    """What ends a completion is said by generation_config.json where there is one: chat models end turns by it."""
-    eos = generation.get("eos_token_id")
-    ids = tuple(one for one in (eos if isinstance(eos, list) else [eos]) if isinstance(one, int))
-    return replace(config, eos_token_ids=ids) if ids else config
+    return tokenizer_from_folder(path, read_eos_ids(path))

@@ -1,10 +1,10 @@
 """Linear layers whose weights are stored in 8 or 4 bits.
 
-8 bits: each output row has one scale, and oneDNN multiplies bytes. Activations become two bytes as they come, the second
-for what the first leaves over, and both go through the same multiplication as rows of their own: some tokens (the first
-above all) have a few values a thousand times the rest, and with one byte SmolLM2's logits are 13% off, with two 2%. No
-sum depends on another token's values, so a token's result is the same to the bit in every batch. (fbgemm's
-`quantized.linear_dynamic` is faster up to some 16 tokens, but it has one byte and one scale for the whole batch, and is
+8 bits: each output row has one scale, and oneDNN multiplies bytes. Activations become two bytes as they come, the
+second for what the first leaves over, and both go through one multiplication as rows of their own: some tokens, the
+first above all, have a few values a thousand times the rest, and with a single byte SmolLM2's logits are 13% off, with
+two 3%. No sum depends on another token's values, so a token's result is the same to the bit in every batch. (fbgemm's
+`quantized.linear_dynamic` is faster up to some 16 tokens, but has one byte and one scale for the whole batch, and is
 to be removed from PyTorch.)
 
 4 bits: weights only, in groups of `GROUP` inputs with a scale and a zero of their own; fast for a few tokens, slow for
