@@ -133,7 +133,10 @@ class Worker:
         """One turn: what has come, one step, what it gave."""
         for command in self._channel.receive(self._wait_ms()):
             self._handle(command)
+        had_work = self._core.has_work
         self._core.step()
+        if had_work and not self._core.has_work:
+            self._core.step()  # proves at once that the work that has ended left no KV behind
         outputs = self._packs.take_ends(self._core.take_outputs())
         packs, stats = self._packs.poll(), self._due_stats()
         if outputs or packs or stats is not None:
