@@ -18,8 +18,9 @@ from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import BuildProgress
 from readahead_serving.engine.pack_worker import PackWorker
 from readahead_serving.engine.request import EngineStats
+from readahead_serving.packs.pack_model import PackModel
 from readahead_serving.packs.record import PackOptions, PackRecord, PackState
-from readahead_serving.packs.shelf import PackModel, PackShelf
+from readahead_serving.packs.shelf import PackShelf
 from readahead_serving.packs.source import PackMessage, PackSource
 from tests.serving.generation import until
 

@@ -12,7 +12,8 @@ from readahead_serving.model.metadata import load_config
 from readahead_serving.model.tokenizer import Tokenizer
 from readahead_serving.packs.estimate import bytes_per_token
 from readahead_serving.packs.identity import pack_identity
-from readahead_serving.packs.shelf import PackModel, PackShelf
+from readahead_serving.packs.pack_model import PackModel
+from readahead_serving.packs.shelf import PackShelf
 from readahead_serving.settings import ServingSettings
 
 

@@ -12,25 +12,23 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from readahead_serving.engine.kv.pack_manifest import PAGE_BYTES, PackIdentity, PackRefused, verify
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.engine.pack_messages import (
-    AttachPack,
-    BuildPack,
     DetachPack,
     PackCommand,
     PackEvent,
     PackProgress,
-    PackReady,
 )
-from readahead_serving.engine.request import EngineStats
 from readahead_serving.errors import ContextLengthExceeded, EngineBusy, PackNotFound
 from readahead_serving.packs.adoption import adopt
-from readahead_serving.packs.channel import ENGINE_LOST, PackChannel
+from readahead_serving.packs.builder import PackBuilder
+from readahead_serving.packs.channel import PackChannel
 from readahead_serving.packs.estimate import PackEstimate, estimate
-from readahead_serving.packs.record import PackOptions, PackRecord, PackState, version_of
-from readahead_serving.packs.source import ChatEncoder, PackDocument, PackSource, common_prefix, encode_pack
+from readahead_serving.packs.pack_model import PackModel
+from readahead_serving.packs.record import PackOptions, PackRecord, PackState
+from readahead_serving.packs.residency import PackResidency
+from readahead_serving.packs.source import PackDocument, PackSource, common_prefix, encode_pack
 
 MAX_PACKS = 1000
 MAX_QUEUED = 64
@@ -38,27 +36,10 @@ SWEEP_S = 1.0
 """Packs whose time is over are deleted at most this much later."""
 NEAR_MISS_TOKENS = 16
 """A prompt that shares this many tokens with a pack was meant for it."""
-MANIFEST_BYTES = 16 << 10
-"""Room for what stands beside a pack's blocks on disk."""
 TOUCH_S = 5.0
 """A pack's last use is written to disk at most this often."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PackModel:
-    """What the shelf knows of the model."""
-
-    identity: PackIdentity
-    encoder: ChatEncoder
-    token_bytes: int
-    num_blocks: int
-    """Of a pack on disk: each begins a page."""
-    window: int
-    """Tokens of prompt and completion together."""
-    chunk_tokens: int
-    stats: Callable[[], EngineStats]
 
 
 @dataclass(slots=True)
@@ -88,8 +69,9 @@ class PackShelf:
         self._policy = policy
         self._channel = PackChannel(self._progressed)
         self._records: dict[str, PackRecord] = {}
+        self._residency = PackResidency(model.identity, store, policy, self._channel, self._records, self._enqueue)
+        self._builder = PackBuilder(model, store, policy, self._channel, self._residency, self._records, self._enqueue)
         self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._loading: dict[str, asyncio.Task[str]] = {}
         self._touched: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._connected = asyncio.Event()
@@ -106,7 +88,7 @@ class PackShelf:
 
     async def start(self) -> None:
         """Takes over what is on disk, and begins to build what is not, or not for this model."""
-        self._records = await asyncio.to_thread(adopt, self._store, self._model.identity, self._model.token_bytes)
+        self._records.update(await asyncio.to_thread(adopt, self._store, self._model.identity, self._model.token_bytes))
         for record in self._records.values():
             if not record.is_ready:
                 self._enqueue(record)
@@ -114,9 +96,10 @@ class PackShelf:
         self._tasks = [asyncio.create_task(self._build_all()), asyncio.create_task(self._sweep())]
 
     async def close(self) -> None:
-        for task in [*self._tasks, *self._loading.values()]:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._loading.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._residency.close()
 
     # The engine process
 
@@ -126,18 +109,13 @@ class PackShelf:
         self._connected.set()
         for record in self._records.values():
             if record.options.pin and record.state is PackState.ON_DISK:
-                self._load_soon(record)
+                self._residency.load_soon(record)
 
     def disconnect(self) -> None:
         """The engine process has died: what was in its memory only is built again."""
         self._connected.clear()
         self._channel.disconnect()
-        for pack_id in self._policy.residents:
-            self._policy.remove(pack_id)
-        for record in self._records.values():
-            record.pinned = False
-            if record.state is PackState.RESIDENT:
-                self._out_of_memory(record, ENGINE_LOST)
+        self._residency.engine_lost()
 
     def on_event(self, event: PackEvent) -> None:
         self._channel.on_event(event)
@@ -167,7 +145,7 @@ class PackShelf:
             raise EngineBusy("Too many packs exist or wait to be built: delete some, or try later.", 30.0)
         record = PackRecord(pack_id, salt, source, options, extends=extends, tokens=tokens, nbytes=expected.nbytes)
         self._records[pack_id] = record
-        await self._save(record)
+        await self._builder.save(record)
         self._enqueue(record)
         return record
 
@@ -212,9 +190,9 @@ class PackShelf:
             self._policy.unpin(pack_id)
             record.pinned, record.pin_problem = False, ""
         elif record.state is PackState.ON_DISK:
-            await self._load(record)
-        self._try_pin(record)
-        await self._save(record)
+            await self._residency.load(record)
+        self._residency.try_pin(record)
+        await self._builder.save(record)
         return record
 
     async def delete(self, salt: str, pack_id: str) -> None:
@@ -246,7 +224,7 @@ class PackShelf:
             self.counts.misses[_miss_reason(prompt, own, fitting)] += 1
             return None
         self._policy.hit(ready.pack_id)
-        problem = await self._load(ready) if ready.state is PackState.ON_DISK else ""
+        problem = await self._residency.load(ready) if ready.state is PackState.ON_DISK else ""
         if problem:
             self.counts.misses[problem.partition(":")[0]] += 1
             return None
@@ -273,94 +251,12 @@ class PackShelf:
             if record is None or record.is_ready:
                 continue
             try:
-                await self._build(record)
+                await self._builder.build(record)
             except Exception as error:  # the top of a loop: one pack's failure must not end the building of others
                 log.exception("pack %s could not be built", record.pack_id)
-                self._fail(record, f"internal: {error}")
-
-    async def _build(self, record: PackRecord) -> None:
-        record.state, record.tokens_done = PackState.BUILDING, 0
-        if record.tokens is None:
-            record.tokens = await asyncio.to_thread(encode_pack, record.source, self._model.encoder)
-        token_ids = record.tokens.token_ids
-        if len(token_ids) >= self._model.window:
-            window = self._model.window
-            self._fail(record, f"too_large: its {len(token_ids)} tokens leave no room in the window of {window}")
-            return
-        record.nbytes = len(token_ids) * self._model.token_bytes
-        record.version = version_of(self._model.identity, token_ids)
-        folder = await self._folder_for(record)
-        base = await self._base_of(record)
-        admitted = await self._admit(record)
-        done = await self._channel.ask(
-            BuildPack(
-                pack_id=record.pack_id,
-                salt=record.salt,
-                token_ids=token_ids,
-                identity=self._model.identity,
-                documents=record.tokens.documents,
-                folder=folder,
-                base_pack=base.pack_id if base is not None else "",
-                base_tokens=common_prefix(base.tokens.token_ids, token_ids) if base and base.tokens else 0,
-                attach=admitted,
-            )
-        )
-        await self._built(record, done)
-
-    async def _folder_for(self, record: PackRecord) -> str:
-        """Where the pack is to be written; empty, with the reason in the record, where it can't be."""
-        record.disk_problem = ""
-        if not await self._save(record):
-            return ""
-        await asyncio.to_thread(self._store.remove_versions, record.pack_id)
-        if not await self._make_disk_room(record):
-            record.disk_problem = f"disk_cap: {record.nbytes} bytes do not fit the cap of {self._store.cap_bytes} bytes"
-            return ""
-        return str(self._store.version_folder(record.pack_id, record.version))
-
-    async def _make_disk_room(self, record: PackRecord) -> bool:
-        """Drops the KV of packs that were used longest ago and are in no memory, until there is room."""
-        needed = record.nbytes + 4 * record.num_tokens + self._model.num_blocks * PAGE_BYTES + MANIFEST_BYTES
-        idle = (r for r in self._records.values() if r.state is PackState.ON_DISK and not r.options.pin)
-        for victim in sorted(idle, key=lambda r: r.used_at):
-            if await asyncio.to_thread(self._store.has_room, needed):
-                return True
-            await asyncio.to_thread(self._store.remove_versions, victim.pack_id)
-            victim.on_disk = False
-            victim.state, victim.reason = PackState.STALE, "evicted: the disk's cap needed its room"
-        return await asyncio.to_thread(self._store.has_room, needed)
-
-    async def _base_of(self, record: PackRecord) -> PackRecord | None:
-        base = self._records.get(record.extends)
-        if base is None or base.tokens is None or not base.is_ready:
-            return None
-        problem = await self._load(base) if base.state is PackState.ON_DISK else ""
-        return None if problem else base
-
-    async def _built(self, record: PackRecord, done: PackEvent) -> None:
-        if self._records.get(record.pack_id) is not record:  # deleted meanwhile: `_delete` has waited for the end
-            return
-        if not isinstance(done, PackReady):
-            self._policy.remove(record.pack_id)
-            reason = getattr(done, "reason", "cancelled")
-            if reason == ENGINE_LOST:
-                self._enqueue(record)
-            else:
-                self._fail(record, f"engine: {reason}")
-            return
-        record.on_disk = done.on_disk
-        record.disk_problem = done.disk_problem or record.disk_problem
-        record.build_s, record.tokens_computed = done.seconds, done.tokens_computed
-        record.tokens_done, record.nbytes, record.reason = record.num_tokens, done.nbytes, ""
-        if done.attached:
-            record.state = PackState.RESIDENT
-            self._try_pin(record)
-        elif done.on_disk:
-            record.state = PackState.ON_DISK
-        else:
-            self._fail(record, f"no_room: pins leave no memory for it, and {record.disk_problem}")
-        await self._measure_disk()
-        await self._replace(record)
+                self._builder.fail(record, f"internal: {error}")
+            await self._measure_disk()
+            await self._replace(record)
 
     async def _replace(self, record: PackRecord) -> None:
         """The pack that this one extends has had its day."""
@@ -368,85 +264,9 @@ class PackShelf:
         if old is not None and record.is_ready:
             await self._delete(old)
 
-    def _fail(self, record: PackRecord, reason: str) -> None:
-        record.state, record.reason = PackState.FAILED, reason
-
     def _progressed(self, event: PackProgress) -> None:
         if (record := self._records.get(event.pack_id)) is not None:
             record.tokens_done = event.tokens_done
-
-    # Memory
-
-    async def _admit(self, record: PackRecord) -> bool:
-        """Makes room in memory by the policy's choice; False where pins leave none."""
-        if record.pack_id in self._policy.residents:
-            return True
-        admission = self._policy.admit(record.pack_id, record.nbytes, record.salt)
-        for pack_id in admission.evicted:
-            await self._evict(self._records[pack_id])
-        return admission.admitted
-
-    async def _evict(self, record: PackRecord) -> None:
-        self._out_of_memory(record, "evicted: memory was needed, and it was not on disk")
-        await self._channel.ask(DetachPack(pack_id=record.pack_id))
-
-    def _out_of_memory(self, record: PackRecord, reason: str) -> None:
-        if record.on_disk:
-            record.state = PackState.ON_DISK
-        else:
-            record.state, record.reason = PackState.STALE, reason
-            if reason == ENGINE_LOST:
-                self._enqueue(record)
-
-    def _load_soon(self, record: PackRecord) -> asyncio.Task[str]:
-        task = self._loading.get(record.pack_id)
-        if task is None:
-            task = asyncio.create_task(self._load_now(record))
-            self._loading[record.pack_id] = task
-            task.add_done_callback(lambda _: self._loading.pop(record.pack_id, None))
-        return task
-
-    async def _load(self, record: PackRecord) -> str:
-        """Maps a pack from disk, once for all that wait for it. Returns why it can't be, or nothing."""
-        # shielded, because the first asker may leave while others wait
-        return await asyncio.shield(self._load_soon(record))
-
-    async def _load_now(self, record: PackRecord) -> str:
-        folder = self._store.version_folder(record.pack_id, record.version)
-        try:
-            await asyncio.to_thread(verify, folder, self._model.identity)
-        except PackRefused as error:
-            return self._refuse(record, f"{error.code}: {error}")
-        if record.state is not PackState.ON_DISK:
-            return ""
-        if not await self._admit(record):
-            return "no_room: pins take the memory it needs"
-        done = await self._channel.ask(AttachPack(pack_id=record.pack_id, salt=record.salt, folder=str(folder)))
-        if not isinstance(done, PackReady):
-            self._policy.remove(record.pack_id)
-            reason = getattr(done, "reason", "cancelled")
-            return reason if reason == ENGINE_LOST else self._refuse(record, reason)
-        record.state = PackState.RESIDENT
-        self._try_pin(record)
-        return ""
-
-    def _refuse(self, record: PackRecord, reason: str) -> str:
-        """What is on disk must not be used: it is built again from its texts."""
-        log.warning("pack %s is refused and built again: %s", record.pack_id, reason)
-        record.state, record.reason, record.on_disk = PackState.STALE, reason, False
-        self._enqueue(record)
-        return reason
-
-    def _try_pin(self, record: PackRecord) -> None:
-        if not record.options.pin or record.state is not PackState.RESIDENT:
-            return
-        decision = self._policy.pin(record.pack_id)
-        record.pinned = decision.granted
-        record.pin_problem = (
-            ""
-            if decision.granted
-            else f"pin_share: it needs {decision.bytes_needed} bytes, and {decision.bytes_available} are left for pins"
-        )
 
     # The end of a pack
 
@@ -466,14 +286,6 @@ class PackShelf:
                     await self._delete(record)
 
     # Files
-
-    async def _save(self, record: PackRecord) -> bool:
-        try:
-            await asyncio.to_thread(self._store.save_source, record.pack_id, record.saved())
-        except OSError as error:
-            record.disk_problem = f"disk_full: {error.strerror}"
-            return False
-        return True
 
     async def _touch(self, record: PackRecord) -> None:
         now = time.monotonic()
