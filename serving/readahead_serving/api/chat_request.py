@@ -12,6 +12,8 @@ from readahead_serving.api.fields import CompletionFields, RequestModel, Text, T
 from readahead_serving.api.tool_prompt import ChatMessage
 from readahead_serving.api.tools import NamedTool, Tool, ToolChoice, Tools, ToolUse
 
+MAX_PIECES = 8192
+"""Messages, parts of messages and tool calls of one request at most."""
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -49,6 +51,16 @@ class ToolCall(RequestModel):
 
     id: Text
     function: CalledFunction
+
+
+def _bounded(messages: Any) -> Any:
+    """Refuses more pieces than a conversation has before each is looked at, which takes 30 microseconds."""
+    if not isinstance(messages, list):
+        return messages
+    lists = (value for message in messages if isinstance(message, dict) for value in message.values())
+    if len(messages) + sum(len(value) for value in lists if isinstance(value, list)) > MAX_PIECES:
+        raise ValueError(f"a conversation has {MAX_PIECES} messages, parts and calls at most")
+    return messages
 
 
 def _as_parts(content: Any) -> Any:
@@ -100,7 +112,7 @@ class Message(RequestModel):
 class ChatRequest(CompletionFields):
     """The body of a chat request."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: Annotated[list[Message], BeforeValidator(_bounded), Field(min_length=1)]
     max_completion_tokens: int | None = Field(default=None, ge=1)
     tools: Tools = None
     tool_choice: ToolChoice | None = None
