@@ -67,7 +67,9 @@ class Int4Linear:
         self._bias = None if bias is None else bias.to(dtype)
 
     def __call__(self, x: Tensor) -> Tensor:
-        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, self._packed, GROUP, self._scale_and_zero)
+        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
+            x.contiguous(), self._packed, GROUP, self._scale_and_zero
+        )
         return y if self._bias is None else y.add_(self._bias)
 
 
