@@ -67,7 +67,7 @@ class Gateway:
 
 @asynccontextmanager
 async def running_gateway(
-    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None
+    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None, llm_url: str = ""
 ) -> AsyncIterator[Gateway]:
     settings = Settings(
         home=home,
@@ -76,7 +76,7 @@ async def running_gateway(
         gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
     )
     llm = llm or ScriptedLanguageModel(["The answer stands in the passage."])
-    llm_server = AbsentLlmServer(f"http://127.0.0.1:{free_port()}")
+    llm_server = AbsentLlmServer(llm_url or f"http://127.0.0.1:{free_port()}")
     async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
         engine = await open_database(database_url(home, ""))
         stack.push_async_callback(engine.dispose)
