@@ -1,4 +1,4 @@
-"""Text to token ids and back, for byte-level BPE tokenizers."""
+"""Text to token ids and back, for byte-level BPE and SentencePiece tokenizers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tokenizers import AddedToken
 
 from readahead_serving.errors import ModelLoadError, RequestRefused
 from readahead_serving.model.chat_template import ChatTemplate
+from readahead_serving.model.token_bytes import token_reader, without_prefix_space
 
 _PRIVATE_USE = range(0xE000, 0xF900)
 
@@ -20,12 +21,12 @@ class Tokenizer:
     """One model's tokenizer.
 
     Args:
-        json_text: A tokenizer.json whose decoder is byte-level.
+        json_text: A tokenizer.json whose decoder is byte-level or SentencePiece's.
         eos_ids: The ids that end a completion.
         template: The chat template, where the model has one.
 
     Raises:
-        ModelLoadError: The text is no tokenizer, or not a byte-level one.
+        ModelLoadError: The text is no tokenizer, or one whose tokens stand for no exact bytes.
     """
 
     def __init__(self, json_text: str, *, eos_ids: Iterable[int], template: ChatTemplate | None = None) -> None:
@@ -34,6 +35,10 @@ class Tokenizer:
         # a copy, because the switch is the tokenizer's state and not the call's
         self._without_special = _parse(json_text)
         self._without_special.encode_special_tokens = True
+        self._read_token = token_reader(json_text)
+        continuing = without_prefix_space(json_text)
+        self._continuing = self._without_special if continuing is None else _parse(continuing)
+        self._continuing.encode_special_tokens = True
         added = self._with_special.get_added_tokens_decoder()
         self._special = {token.content: number for number, token in added.items() if token.special}
         self._added_bytes = {number: b"" if t.special else t.content.encode() for number, t in added.items()}
@@ -104,10 +109,10 @@ class Tokenizer:
         ids: list[int] = []
         at = 0
         for match in self._special_pattern.finditer(text):
-            ids += self._encode_piece(text[at : match.start()], mark)
+            ids += self._encode_piece(text[at : match.start()], mark, at)
             ids.append(self._special[match[1]])
             at = match.end()
-        return ids + self._encode_piece(text[at:], mark)
+        return ids + self._encode_piece(text[at:], mark, at)
 
     def render_chat(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
         """The conversation as text, for people to look at: encoding it would let messages forge special tokens.
@@ -118,7 +123,10 @@ class Tokenizer:
         return self._render(messages, add_generation_prompt)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of tokens. Special tokens have none; bytes that are no UTF-8 become U+FFFD."""
+        """The text of tokens. Special tokens have none; bytes that are no UTF-8 become U+FFFD.
+
+        A space that SentencePiece has put before the first word is part of it.
+        """
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -128,7 +136,7 @@ class Tokenizer:
     @cached_property
     def _bytes(self) -> Mapping[int, bytes]:
         vocabulary = self._with_special.get_vocab(with_added_tokens=False)
-        plain = {number: _token_to_bytes(token) for token, number in vocabulary.items()}
+        plain = {number: self._read_token(token) for token, number in vocabulary.items()}
         return plain | self._added_bytes
 
     def _render(
@@ -148,19 +156,17 @@ class Tokenizer:
     def _guard(self, text: str, mark: str) -> str:
         return self._breakable.sub(lambda match: match[0][0] + mark + match[0][1:], text)
 
-    def _encode_piece(self, text: str, mark: str) -> list[int]:
-        return self.encode(text.replace(mark, ""), allow_special=False) if text else []
+    def _encode_piece(self, text: str, mark: str, at: int) -> list[int]:
+        tokenizer = self._continuing if at else self._without_special
+        return list(tokenizer.encode(_clean(text.replace(mark, "")), add_special_tokens=False).ids) if text else []
 
 
 def _parse(json_text: str) -> tokenizers.Tokenizer:
     try:
-        tokenizer = tokenizers.Tokenizer.from_str(json_text)
+        return tokenizers.Tokenizer.from_str(json_text)
     # the library raises bare Exception for every malformed file
     except Exception as error:
         raise ModelLoadError(f"The tokenizer is damaged or of an unknown kind ({error}).") from error
-    if "ByteLevel" not in str(tokenizer.decoder):
-        raise ModelLoadError("The tokenizer is not a byte-level one, the only kind read here.")
-    return tokenizer
 
 
 def _clean(text: str) -> str:
@@ -213,20 +219,3 @@ def _unused_character(values: Any) -> str:
     if free is None:
         raise RequestRefused("The messages use every private-use character.", param="messages", code="invalid_messages")
     return free
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-ins for bytes (Radford et al. 2019, `bytes_to_unicode`)."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-_BYTES = _byte_alphabet()
-
-
-def _token_to_bytes(token: str) -> bytes:
-    try:
-        return bytes(_BYTES[character] for character in token)
-    except KeyError:  # a token added beside the alphabet
-        return token.encode()
