@@ -121,7 +121,7 @@ def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
             cache.step([Chunk.next(unfinished[0], 1)])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([16, 1024]))
 def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
     data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, piece: int
@@ -132,8 +132,8 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
     sequences: list[Sequence] = []
     for n in range(data.draw(st.integers(1, 3))):  # roots
         sequences.append(cache.sequence(str(n), data.draw(st.integers(1, 12 * BLOCK))))
-        if packs and data.draw(st.booleans()):
-            cache.read_pack(sequences[-1], data.draw(st.sampled_from(packs)))
+        if (pack := data.draw(st.sampled_from([None, *packs]))) is not None:
+            cache.read_pack(sequences[-1], pack)
         cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending)])
     for n in range(data.draw(st.integers(1, 10))):  # branches, and branches of branches
         parent = data.draw(st.sampled_from(sequences))

@@ -244,4 +244,5 @@ def _stack(folded: Tensor) -> Tensor:
 def _unstack(state: State, rows: int) -> State:
     """A state of stacked queries to (R, KV heads, group, D) and (R, KV heads, group)."""
     out, lse = state
-    return out.unflatten(1, (rows, -1)).transpose(0, 1), lse.unflatten(1, (rows, -1)).transpose(0, 1)
+    heads, _, dim = out.shape
+    return out.view(heads, rows, -1, dim).transpose(0, 1), lse.view(heads, rows, -1).transpose(0, 1)
