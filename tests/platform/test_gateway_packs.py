@@ -183,6 +183,14 @@ async def test_an_estimate_builds_nothing_and_an_empty_knowledge_base_has_no_pac
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "knowledge_base_empty")
 
 
+async def test_a_deleted_knowledge_base_leaves_no_pack(gateway: Gateway, bench: Bench, manual: Path) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    await packed(gateway, bench, ids["store"])
+    await gateway.sdk().vector_stores.delete(ids["store"])
+    assert bench.shelf.everybodys() == []
+    assert bench.engine.core.attached == {}
+
+
 async def test_deleting_a_knowledge_bases_pack_deletes_it_everywhere(
     gateway: Gateway, bench: Bench, manual: Path
 ) -> None:

@@ -61,10 +61,7 @@ class KbPacks:
 
     async def find(self, tenant: str, kb: KnowledgeBase) -> KbPack:
         """What there is. Once the pack of the present documents is ready, older ones are deleted."""
-        answer = await self._llm.request("GET", "/v1/packs", tenant=tenant)
-        if answer.status != 200:
-            return KbPack()  # another LLM server, which has no packs
-        of_kb = [pack for pack in json.loads(answer.body)["data"] if pack["metadata"].get(_KB) == kb.id]
+        of_kb = await self._of_kb(tenant, kb.id)
         content = _content(await self._documents(tenant, kb))
         found = KbPack(
             next((pack for pack in of_kb if pack["metadata"].get(_CONTENT) == content), None),
@@ -88,6 +85,7 @@ class KbPacks:
             message = f"{kb.name} has no searchable document to build a pack from."
             raise ApiError(400, message, param="vector_store", code="knowledge_base_empty")
         documents = [{"title": one.document.name, "text": one.text} for one in texts]
+        await self.forget_deleted(tenant)
         metadata = {_KB: kb.id, _CONTENT: _content([one.document for one in texts])}
         found = await self.find(tenant, kb)
         extended = None if dry_run or found.current else _extended(found.older, documents)
@@ -112,9 +110,22 @@ class KbPacks:
 
     async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
         """Takes all packs of a knowledge base out of memory and off the disk."""
-        found = await self.find(tenant, kb)
-        for pack in [*found.older, *([found.current] if found.current is not None else [])]:
+        for pack in await self._of_kb(tenant, kb.id):
             await self._llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+
+    async def forget_deleted(self, tenant: str) -> None:
+        """Deletes the packs of knowledge bases that are no more.
+
+        Raises:
+            ApiError: The LLM server does not answer; the next call does it.
+        """
+        packs = await self._packs(tenant)
+        if not any(_KB in pack["metadata"] for pack in packs):
+            return
+        known = {kb.id for kb in await self._library.list_kbs(tenant)}
+        for pack in packs:
+            if _KB in pack["metadata"] and pack["metadata"][_KB] not in known:
+                await self._llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
 
     async def messages(self, tenant: str, pack_id: str) -> tuple[Message, ...]:
         """What a question on a pack begins with. A pack never changes, so the texts are kept for the next question.
@@ -132,6 +143,16 @@ class KbPacks:
                 self._messages.popitem(last=False)
         self._messages.move_to_end(pack_id)
         return self._messages[pack_id]
+
+    async def _packs(self, tenant: str) -> list[dict[str, Any]]:
+        answer = await self._llm.request("GET", "/v1/packs", tenant=tenant)
+        if answer.status != 200:
+            return []  # another LLM server, which has no packs
+        data: list[dict[str, Any]] = json.loads(answer.body)["data"]
+        return data
+
+    async def _of_kb(self, tenant: str, kb_id: str) -> list[dict[str, Any]]:
+        return [pack for pack in await self._packs(tenant) if pack["metadata"].get(_KB) == kb_id]
 
     async def _documents(self, tenant: str, kb: KnowledgeBase) -> list[Document]:
         listed = await self._library.list_documents(tenant, kb.id)
