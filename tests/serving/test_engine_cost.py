@@ -135,10 +135,10 @@ def test_the_backlog_is_the_seconds_that_waiting_prompts_take_without_what_is_ca
     for _ in range(40):
         step(under_test)
     cached = sequence("cached", 4000)
-    cached.num_expected = 3900
     whole = sequence("whole", 4000)
     assert under_test.backlog_s() == 0
     under_test.add(cached)
+    cached.num_expected = 3900
     little = under_test.backlog_s()
     under_test.add(whole)
     assert under_test.backlog_s() - little > 10 * little

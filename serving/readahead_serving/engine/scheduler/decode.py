@@ -10,8 +10,9 @@ from readahead_serving.engine.sequence import Sequence
 def make_room(running: list[Sequence], cache: KVCache) -> list[Sequence]:
     """Gives every running sequence blocks for all its tokens, oldest first.
 
-    Where KV runs short, the youngest sequence is preempted: it leaves `running` and its blocks go to
-    the cache; what is evicted there before its turn comes again is computed again. The oldest always gets on, because no request is taken that the empty pool could not hold.
+    Where KV runs short, the youngest sequence of the lowest priority is preempted: it leaves `running` and its blocks
+    go to the cache; what is evicted there before its turn comes again is computed again. The oldest always gets on,
+    because no request is taken that the empty pool could not hold.
 
     Returns:
         The preempted sequences, youngest first.

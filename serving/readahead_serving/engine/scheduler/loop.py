@@ -16,6 +16,8 @@ from readahead_serving.engine.scheduler.prefill import MIN_CHUNK_TOKENS, Prefill
 from readahead_serving.engine.scheduler.queue import WaitingQueue
 from readahead_serving.engine.sequence import Sequence
 
+LEAST_PREFILL = 0.25
+"""Time for prefill, as a share of the decodes' own, where these alone all but miss the target: prompts must get on."""
 AGING = 64
 """Requests that may come later and still go first for one level of priority: nothing starves."""
 
@@ -138,9 +140,12 @@ class Scheduler:
         self._cost_model.observe(load, seconds)
 
     def backlog_s(self) -> float:
-        """Predicted seconds until all prompts that are here are computed, expected cache hits taken off."""
+        """Predicted seconds until all prompts that are here are computed, expected cache hits taken off.
+
+        Packs that are being built don't count: they make way for requests.
+        """
         costs, decodes = self.costs, StepPlan(tuple(decode_chunks(self._running))).load
-        behind = ((max(one.num_computed, one.num_expected), one.num_tokens) for one in self if one.num_pending > 1)
+        behind = ((max(one.num_computed, one.num_expected), one.num_tokens) for one in self._prompts())
         work = sum(costs.prefill_s(start, end, chunk_tokens=self._chunk_tokens) for start, end in behind)
         spare = self._spare_s(decodes)
         if spare is None:
@@ -148,11 +153,15 @@ class Scheduler:
         least = costs.chunk_s(0, MIN_CHUNK_TOKENS)
         return work * (1 + costs.seconds(decodes) / max(spare, least, 1e-6))
 
+    def _prompts(self) -> Iterator[Sequence]:
+        return (sequence for sequence in self if sequence.num_pending > 1 and not sequence.is_build)
+
     def _spare_s(self, decodes: StepLoad) -> float | None:
         """Seconds that prefill may add to a step with these decodes; None without a limit."""
         if self._tbt_target_s is None or decodes.decode_rows == 0:
             return None
-        return max(0.0, self._tbt_target_s - self.costs.seconds(decodes))
+        decode_s = self.costs.seconds(decodes)
+        return max(self._tbt_target_s - decode_s, LEAST_PREFILL * decode_s)
 
     def check_integrity(self) -> None:
         """Proves that no KV is lost. Raises `KVPoolError`."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from readahead_serving.engine.scheduler.cost import StepLoad, pairs
 from readahead_serving.engine.kv.cache import BlockCopy
+from readahead_serving.engine.scheduler.cost import StepLoad, pairs
 from readahead_serving.engine.sequence import Sequence
 
 
