@@ -65,6 +65,8 @@ def test_the_list_names_every_workload(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_workload_and_an_absent_server_are_told() -> None:
     with pytest.raises(BenchFailed, match="No workload 'nope'"):
         run_bench("nope", BenchOptions(), ServingSettings(), as_json=True)
+    with pytest.raises(BenchFailed, match="starts and kills its own server"):
+        run_bench("pack-restart", BenchOptions(url="http://127.0.0.1:9"), ServingSettings(), as_json=True)
     with pytest.raises(BenchFailed, match="Can't list the models"):
         run_bench("chat", BenchOptions(url=f"http://127.0.0.1:{free_port()}"), ServingSettings(), as_json=True)
 
