@@ -22,7 +22,7 @@ class _Ticket:
     number: int
     """How many requests were sent before it."""
     prefill_s: float
-    """Predicted seconds to compute its prompt, cache hits taken off."""
+    """Predicted seconds that its prompt adds to the steps it shares with others, cache hits taken off."""
     has_started: bool = False
 
 
@@ -56,13 +56,14 @@ class AdmissionControl:
             DeadlineExceeded: Its deadline would pass before its first token even in an empty queue.
         """
         wait_s = self.predicted_wait_s(stats)
-        prefill_s = self._prefill_s(request, stats)
+        start, end = self._expected(request), len(request.prompt_tokens)
         self._check_queue(wait_s)
         self._check_tenant(request.salt, wait_s)
         if stats.costs.is_measured:
             self._check_wait(wait_s)
-            _check_deadline(request.deadline, wait_s, prefill_s)
-        self._tickets[request.request_id] = _Ticket(request, self._sent, prefill_s)
+            own_s = stats.costs.prefill_s(start, end, chunk_tokens=self._settings.prefill_chunk_tokens)
+            _check_deadline(request.deadline, wait_s, own_s)
+        self._tickets[request.request_id] = _Ticket(request, self._sent, stats.costs.chunk_s(start, end))
         self._sent += 1
 
     def started(self, request_id: str) -> None:
@@ -90,10 +91,9 @@ class AdmissionControl:
         step_s = stats.costs.seconds(StepLoad(rows, stats.kv_tokens_used, 0, 0))
         return ahead * self._mean_completion * step_s / rows
 
-    def _prefill_s(self, request: GenerationRequest, stats: EngineStats) -> float:
-        length = len(request.prompt_tokens)
-        seen = min(self._seen.length(request.salt, request.prompt_tokens), length - 1)
-        return stats.costs.prefill_s(seen, length, chunk_tokens=self._settings.prefill_chunk_tokens)
+    def _expected(self, request: GenerationRequest) -> int:
+        """Leading tokens of the prompt that the cache should hold."""
+        return min(self._seen.length(request.salt, request.prompt_tokens), len(request.prompt_tokens) - 1)
 
     def _check_queue(self, wait_s: float) -> None:
         most = self._settings.max_running + self._settings.max_waiting

@@ -11,8 +11,8 @@ DECAY = 0.96
 """Weight that a measured step keeps from one step to the next: the last 25 steps or so rule."""
 RIDGE = 1e-3
 """Pull towards the last fit, so that what has not been seen for a while keeps its cost."""
-WARM_UP_TOKENS = 32
-"""Prompt tokens that must have been measured before anything is refused or cut by prediction."""
+WARM_UP_STEPS = 16
+"""Steps with prompt tokens measured before anything is refused by prediction: the first ones are slow."""
 OUTLIER = 8.0
 """A step may count as this many times its prediction at most: one hiccup of the machine is no new cost."""
 _SWEEPS = 8
@@ -104,7 +104,7 @@ class CostModel:
         size = len(_SCALES)
         self._products = [[0.0] * size for _ in range(size)]
         self._targets = [0.0] * size
-        self._prefill_tokens = 0
+        self._prefill_steps = 0
         self._costs = guess
 
     @property
@@ -117,7 +117,7 @@ class CostModel:
             return
         if self._costs.is_measured and (predicted := self._costs.seconds(load)) > 0:
             seconds = min(seconds, OUTLIER * predicted)
-        self._prefill_tokens += load.prefill_tokens
+        self._prefill_steps += load.prefill_tokens > 0
         terms = [value / scale / seconds for value, scale in zip((1, *load), _SCALES, strict=True)]
         for i, term in enumerate(terms):
             row = self._products[i]
@@ -140,7 +140,7 @@ class CostModel:
             decode_context_s=decode_context,
             prefill_token_s=prefill_token,
             prefill_pair_s=prefill_pair,
-            is_measured=self._prefill_tokens >= WARM_UP_TOKENS,
+            is_measured=self._prefill_steps >= WARM_UP_STEPS,
         )
 
 

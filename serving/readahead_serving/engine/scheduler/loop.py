@@ -145,11 +145,12 @@ class Scheduler:
         Packs that are being built don't count: they make way for requests.
         """
         costs, decodes = self.costs, StepPlan(tuple(decode_chunks(self._running))).load
-        behind = ((max(one.num_computed, one.num_expected), one.num_tokens) for one in self._prompts())
-        work = sum(costs.prefill_s(start, end, chunk_tokens=self._chunk_tokens) for start, end in behind)
+        behind = [(max(one.num_computed, one.num_expected), one.num_tokens) for one in self._prompts()]
+        work = sum(costs.chunk_s(start, end) for start, end in behind)
         spare = self._spare_s(decodes)
         if spare is None:
-            return work
+            steps = -(-sum(end - start for start, end in behind) // self._chunk_tokens)
+            return work + steps * costs.step_s
         least = costs.chunk_s(0, MIN_CHUNK_TOKENS)
         return work * (1 + costs.seconds(decodes) / max(spare, least, 1e-6))
 
