@@ -60,7 +60,7 @@ class ServingSettings(BaseModel):
     """Seconds without a step after which the engine process is killed and started again."""
     speculative_tokens: int = Field(default=4, ge=0, le=16)
     """Tokens that greedy requests guess ahead from their own text in one step at most; 0 turns speculation off."""
-    speculation_max_running: int = Field(default=2, ge=0)
+    speculation_max_running: int = Field(default=8, ge=0)
     """Sequences running beyond which nothing is guessed ahead, because a full batch gains nothing by it."""
     threads: int = Field(default=0, ge=0)
     """Threads of the engine process; 0 takes one per core."""
