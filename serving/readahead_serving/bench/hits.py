@@ -37,7 +37,7 @@ def _note(most: int, achieved: int) -> str:
     if achieved >= _MET * most:
         return "all that could be shared was"
     if achieved == 0:
-        return "no cached tokens reported: the server has no prefix cache, or does not tell"
+        return "no cached tokens: all evicted or asked for too soon, or the server has no prefix cache or does not tell"
     return "some shared text was computed again: evicted, not yet computed when it was asked for, or cut at a block"
 
 
