@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import copy
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +52,12 @@ class OpenAILanguageModel:
         self._window: int | None = None
         self._counts = TokenCounts()
         self._tokenize_offered = True
+
+    def with_headers(self, headers: Mapping[str, str]) -> OpenAILanguageModel:
+        """The same model and connections, with headers on every request; closing it is the original's business."""
+        view = copy.copy(self)
+        view._client = self._client.with_options(default_headers=headers)
+        return view
 
     async def aclose(self) -> None:
         """Closes the connections; streams in flight end."""

@@ -42,6 +42,8 @@ class GatewaySettings(BaseModel):
     """Seconds that the LLM server may take to load its models."""
     llm_idle_timeout_s: float = Field(default=120.0, gt=0)
     """Seconds without a byte from the LLM server after which a request is given up."""
+    cag_max_tokens: int = Field(default=3000, ge=0)
+    """Tokens up to which the route "auto" answers from a knowledge base's pack instead of searching; 0 never does."""
     page_link_s: float = Field(default=3600.0, gt=0)
     """Seconds that a signed link to a page image holds."""
 
@@ -206,7 +208,8 @@ def _derive_paths(values: dict[str, _Value]) -> None:
     origin = "default" if home.origin == "default" else f"home, from {home.origin}"
     values.setdefault("retrieval.home", _Value(home.value, origin))
     values.setdefault("serving.models_dir", _Value(Path(str(home.value)) / "models", origin))
-    for key in ("home", "retrieval.home", "serving.models_dir"):
+    values.setdefault("serving.packs_dir", _Value(Path(str(home.value)) / "packs", origin))
+    for key in ("home", "retrieval.home", "serving.models_dir", "serving.packs_dir"):
         values[key] = _Value(Path(str(values[key].value)).expanduser().absolute(), values[key].origin)
 
 

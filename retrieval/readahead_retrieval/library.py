@@ -17,14 +17,23 @@ from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.pdf.reader import render_page
 from readahead_retrieval.search import Searcher
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.store import documents, files, jobs, knowledge_bases
+from readahead_retrieval.store import documents, files, jobs, knowledge_bases, pages
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home, HomeLock
 from readahead_retrieval.store.migrate import migrate
 from readahead_retrieval.store.names import clean_file_name, new_id
 from readahead_retrieval.store.session import Database, sqlite_url
 from readahead_retrieval.tokens import TokenCounter
-from readahead_retrieval.types import Box, Citation, Document, DocumentState, Evidence, KnowledgeBase, StoredFile
+from readahead_retrieval.types import (
+    Box,
+    Citation,
+    Document,
+    DocumentState,
+    DocumentText,
+    Evidence,
+    KnowledgeBase,
+    StoredFile,
+)
 
 
 class Library:
@@ -180,6 +189,17 @@ class Library:
         if row is None:
             raise NotFound("document", file_id)
         return documents.document_of(row)
+
+    async def document_texts(self, tenant: str, kb: str) -> list[DocumentText]:
+        """The whole text of every searchable document, oldest first: the order that changes least."""
+        async with self._database.reading() as session:
+            found = await knowledge_bases.get(session, tenant, kb)
+            searchable = [d for d in await documents.list_all(session, found.id) if d.state == DocumentState.SEARCHABLE]
+            texts = [[page.text for page in await pages.load_text(session, document.id)] for document in searchable]
+        return [
+            DocumentText(document, "\n\n".join(text for text in read if text.strip()))
+            for document, read in zip(searchable, texts, strict=True)
+        ]
 
     async def remove_document(self, tenant: str, document_id: str) -> None:
         """It answers no more from this moment on; the index is purged of it later. The file stays."""

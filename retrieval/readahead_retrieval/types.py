@@ -201,3 +201,11 @@ class Document:
     @property
     def finished(self) -> bool:
         return self.state in {DocumentState.SEARCHABLE, DocumentState.FAILED, DocumentState.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """A document and all that was read of it, pages in order."""
+
+    document: Document
+    text: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import signal
 import socket
 import sys
@@ -19,16 +18,21 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from readahead_serving.api.app import create_app
+from readahead_serving.api.drain import Drain
 from readahead_serving.api.models import LanguageModel, Models
 from readahead_serving.backends.native import NativeEngine
+from readahead_serving.backends.transformers_cb import TransformersEngine, needs_transformers
 from readahead_serving.embeddings import EmbeddingModel
 from readahead_serving.errors import CannotListen, ServingError
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.progress import DownloadProgress
 from readahead_serving.model.store import ModelStore
+from readahead_serving.packs.opening import open_shelf
 from readahead_serving.settings import ServingSettings, served_name
 
 _BACKLOG = 2048
+_LAST_WORDS_S = 5
+"""Seconds that error events may take to reach their clients when a drain has run out of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,9 @@ def _listen(host: str, port: int) -> socket.socket:
 
 async def _serve(settings: ServingSettings, files: ModelFiles, listener: socket.socket) -> None:
     models = Models(expected=tuple(served_name(name) for name in _wanted(settings)))
-    server = _Server(_http_config(settings, models))
+    drain = Drain(settings.drain_s)
+    server = _Server(_http_config(settings, models, drain), drain)
+    ending = asyncio.create_task(_drain(drain, models, server))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     loading = asyncio.create_task(_load(settings, files, models))
     try:
@@ -125,17 +131,31 @@ async def _serve(settings: ServingSettings, files: ModelFiles, listener: socket.
     finally:
         server.should_exit = True
         loading.cancel()
-        await asyncio.gather(serving, loading, return_exceptions=True)
+        ending.cancel()
+        await asyncio.gather(serving, loading, ending, return_exceptions=True)
         await _close(models)
 
 
-def _http_config(settings: ServingSettings, models: Models) -> uvicorn.Config:
+async def _drain(drain: Drain, models: Models, server: uvicorn.Server) -> None:
+    """Once told to end: lets requests in flight finish, ends those that take too long with an error, then the server.
+
+    The port stays open meanwhile, so that new requests hear 503 and when to come back instead of a closed door.
+    """
+    await drain.begun()
+    if not await drain.idle(drain.drain_s):
+        if models.language is not None:
+            await models.language.engine.close()
+        await drain.idle(_LAST_WORDS_S)
+    server.should_exit = True
+
+
+def _http_config(settings: ServingSettings, models: Models, drain: Drain) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(settings, models),
+        create_app(settings, models, drain),
         lifespan="off",
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=math.ceil(settings.drain_s),
+        timeout_graceful_shutdown=_LAST_WORDS_S,
     )
 
 
@@ -157,8 +177,14 @@ async def _load(settings: ServingSettings, files: ModelFiles, models: Models) ->
 
 async def _load_language(settings: ServingSettings, path: Path, models: Models) -> None:
     tokenizer = await asyncio.to_thread(load_tokenizer, path)
+    name = served_name(settings.model)
+    if await asyncio.to_thread(needs_transformers, path):
+        fallback = await TransformersEngine.start(settings, path, tokenizer)
+        models.language = LanguageModel(name, fallback, tokenizer, fallback.max_model_len, backend="transformers")
+        return
     engine = await NativeEngine.start(settings, path, tokenizer)
-    models.language = LanguageModel(served_name(settings.model), engine, tokenizer, engine.max_model_len)
+    packs = await open_shelf(settings, path, tokenizer, engine)
+    models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs)
 
 
 async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:
@@ -172,17 +198,31 @@ async def _close(models: Models) -> None:
     if models.embedding is not None:
         await models.embedding.close()
     if models.language is not None:
+        if models.language.packs is not None:
+            await models.language.packs.close()
         await models.language.engine.close()
 
 
 class _Server(uvicorn.Server):
-    """Ends with code 0 on a signal, once drained; uvicorn itself would raise the signal again and die of it."""
+    """Drains on a signal, then ends with code 0; a second signal ends it at once.
+
+    Uvicorn itself would close the port at once, raise the signal again and die of it.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+        super().__init__(config)
+        self._drain = drain
+
+    def _on_signal(self) -> None:
+        if self._drain.is_draining:
+            self.should_exit = self.force_exit = True
+        self._drain.begin()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         loop = asyncio.get_running_loop()
         for which in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(which, self.handle_exit, which, None)
+            loop.add_signal_handler(which, self._on_signal)
         try:
             yield
         finally:

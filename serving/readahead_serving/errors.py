@@ -4,7 +4,8 @@ ServingError
 ├── UserError                     the caller can mend it; carries OpenAI's `param` and `code`
 │   ├── RequestRefused            a value the model or engine can never serve
 │   │   └── ContextLengthExceeded the prompt, with the completion asked for, is over the window
-│   └── ModelNotFound             no model of that name
+│   ├── ModelNotFound             no model of that name
+│   └── PackNotFound              no pack of that id
 ├── EngineBusy                    the queue is full: retry after a while
 ├── EngineUnavailable             the engine is starting, has died or is draining: retry
 ├── DeadlineExceeded              the request's own deadline passed before it was done
@@ -65,6 +66,13 @@ class ModelNotFound(UserError):
         )
 
 
+class PackNotFound(UserError):
+    """No pack of that id is the sender's."""
+
+    def __init__(self, pack_id: str) -> None:
+        super().__init__(f"There is no pack {pack_id!r}.", param="pack", code="pack_not_found")
+
+
 class EngineBusy(ServingError):
     """The queue is full; `retry_after_s` is the predicted wait in seconds."""
 
@@ -74,7 +82,11 @@ class EngineBusy(ServingError):
 
 
 class EngineUnavailable(ServingError):
-    """The engine is starting, has died or is draining."""
+    """The engine is starting, has died or is draining; `retry_after_s` says when to ask again."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlineExceeded(ServingError):

@@ -40,7 +40,17 @@ class ServingMetrics:
         self._gauge(stats, "requests_waiting", "Requests in the queue.", lambda s: s.waiting)
         self._gauge(stats, "kv_tokens_used", "Tokens held by the KV cache.", lambda s: s.kv_tokens_used)
         self._gauge(stats, "kv_tokens_total", "Tokens that the KV cache can hold.", lambda s: s.kv_tokens_total)
+        self._gauge(
+            stats, "prompt_tokens_computed", "Prompt tokens put through the model.", lambda s: s.prompt_tokens_computed
+        )
+        self._gauge(stats, "backlog_seconds", "Predicted seconds of prompts to compute.", lambda s: s.backlog_s)
+        self._gauge(stats, "preempted", "Preemptions since the engine started.", lambda s: s.preempted)
+        self._gauge(stats, "integrity_checks", "Proofs that no KV is lost.", lambda s: s.integrity_checks)
         self._gauge(stats, "engine_steps", "Steps of the engine since it started.", lambda s: s.steps)
+        self._gauge(stats, "draft_tokens", "Tokens guessed ahead since the engine started.", lambda s: s.draft_tokens)
+        self._gauge(
+            stats, "draft_tokens_accepted", "Guesses that the model confirmed.", lambda s: s.draft_tokens_accepted
+        )
         self._gauge(stats, "engine_aborted", "Requests aborted since the engine started.", lambda s: s.aborted)
 
     def watch(self, arrived: float) -> RequestWatch:
@@ -54,7 +64,7 @@ class ServingMetrics:
         return Counter(f"readahead_{name}", text, labels, registry=self.registry)
 
     def _gauge(
-        self, stats: Callable[[], EngineStats | None], name: str, text: str, read: Callable[[EngineStats], int]
+        self, stats: Callable[[], EngineStats | None], name: str, text: str, read: Callable[[EngineStats], float]
     ) -> None:
         def value() -> float:
             current = stats()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class ServingSettings(BaseModel):
@@ -24,15 +24,44 @@ class ServingSettings(BaseModel):
     models_dir: Path = Path("~/.readahead/models")
     """Where downloaded models are kept."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """Number format of weights and KV cache."""
+    """Number format of activations and KV cache."""
+    weights: Literal["auto", "fp32", "bf16", "int8", "int4"] = "auto"
+    """How weights are stored: "auto" as dtype says; int8 halves bf16's memory, int4 halves it again and is slow on long
+    prompts."""
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20)
     """The KV cache's fixed budget in bytes."""
+    packs_dir: Path = Path("~/.readahead/packs")
+    """Where knowledge packs are kept."""
+    pack_memory_bytes: int = Field(default=1 << 30, ge=0)
+    """Memory for the KV of all knowledge packs, beside the KV cache's budget."""
+    pack_disk_bytes: int = Field(default=10 << 30, ge=0)
+    """Disk for all knowledge packs."""
+    pack_pin_share: float = Field(default=0.5, ge=0, le=1)
+    """Share of `pack_memory_bytes` that one tenant's pinned packs may take."""
     max_running: int = Field(default=64, ge=1)
     """Sequences in the running batch at most."""
     max_waiting: int = Field(default=256, ge=1)
     """Requests in the queue at most; one more is answered 429."""
     prefill_chunk_tokens: int = Field(default=512, ge=16)
     """Prompt tokens that one step computes at most, beside the running streams' tokens."""
+    tbt_target_ms: float = Field(default=150.0, gt=0)
+    """Milliseconds between two tokens of a running stream that prefill chunks are sized to keep."""
+    max_queue_seconds: float = Field(default=30.0, gt=0)
+    """Predicted wait, in seconds, beyond which a request is answered 429 with Retry-After."""
+    tenant_share: float = Field(default=1.0, gt=0, le=1)
+    """Share of the running batch and of the queue that one tenant may have at most; 1 for no limit."""
+    max_prompt_tokens: int = Field(default=0, ge=0)
+    """Prompt tokens of one request at most; 0 leaves it to the model's window."""
+    max_completion_tokens: int = Field(default=0, ge=0)
+    """Completion tokens of one request at most; 0 leaves it to the model's window."""
+    stall_s: float = Field(default=30.0, gt=0)
+    """Seconds without a step, though requests wait, after which the server is not ready. A step takes under ten."""
+    stall_restart_s: float = Field(default=120.0, gt=0)
+    """Seconds without a step after which the engine process is killed and started again."""
+    speculative_tokens: int = Field(default=4, ge=0, le=16)
+    """Tokens that greedy requests guess ahead from their own text in one step at most; 0 turns speculation off."""
+    speculation_max_running: int = Field(default=8, ge=0)
+    """Sequences running beyond which nothing is guessed ahead, because a full batch gains nothing by it."""
     threads: int = Field(default=0, ge=0)
     """Threads of the engine process; 0 takes one per core."""
     embedding_threads: int = Field(default=1, ge=1)
@@ -47,6 +76,17 @@ class ServingSettings(BaseModel):
     """Seconds of silence on a stream after which a comment is sent, so that proxies keep it open."""
     drain_s: float = Field(default=30.0, ge=0)
     """Seconds that requests in flight may take to finish after SIGTERM."""
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> ServingSettings:
+        if 0 < self.max_completion_tokens < self.default_max_tokens:
+            raise ValueError(
+                f"default_max_tokens ({self.default_max_tokens}) is over max_completion_tokens "
+                f"({self.max_completion_tokens}): lower it too"
+            )
+        if self.stall_restart_s < self.stall_s:
+            raise ValueError(f"stall_restart_s ({self.stall_restart_s:g}) is under stall_s ({self.stall_s:g})")
+        return self
 
 
 def served_name(model: str) -> str:

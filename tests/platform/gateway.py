@@ -15,6 +15,7 @@ from readahead_agents.scripted_llm import ScriptedLanguageModel
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.tenants import TenantStore
@@ -67,7 +68,7 @@ class Gateway:
 
 @asynccontextmanager
 async def running_gateway(
-    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None
+    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None, llm_url: str = ""
 ) -> AsyncIterator[Gateway]:
     settings = Settings(
         home=home,
@@ -76,19 +77,28 @@ async def running_gateway(
         gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
     )
     llm = llm or ScriptedLanguageModel(["The answer stands in the passage."])
-    llm_server = AbsentLlmServer(f"http://127.0.0.1:{free_port()}")
+    llm_server = AbsentLlmServer(llm_url or f"http://127.0.0.1:{free_port()}")
     async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
         engine = await open_database(database_url(home, ""))
         stack.push_async_callback(engine.dispose)
         tenants = TenantStore(engine)
         upstream = LlmClient(llm_server.base_url, llm_server.api_key, idle_timeout_s=30)
         stack.push_async_callback(upstream.close)
+        packs = KbPacks(library, upstream)
         context = GatewayContext(
             settings=settings,
             library=library,
             tenants=tenants,
-            chat=ChatService(library, llm, settings.agents, settings.retrieval.score_floor),
+            chat=ChatService(
+                library,
+                lambda _tenant: llm,
+                packs,
+                settings.agents,
+                score_floor=settings.retrieval.score_floor,
+                cag_max_tokens=settings.gateway.cag_max_tokens,
+            ),
             llm=upstream,
+            packs=packs,
             llm_server=llm_server,
             page_links=PageLinks(60),
             metrics=GatewayMetrics(),

@@ -163,7 +163,6 @@ async def test_an_absent_llm_server_is_told_as_retryable(gateway: Gateway, ids: 
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"temperature": 9}, "temperature"),
         ({"readahead": {"rote": "rag"}}, "readahead.rote"),
-        ({"readahead": {"route": "cag"}}, "readahead.route"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),

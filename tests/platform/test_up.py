@@ -150,7 +150,7 @@ def test_the_command_line_manages_knowledge_bases(readahead_up: RunningReadahead
     [
         (("ask", "samples", QUESTION), {"READAHEAD_API_KEY": "sk-ra-wrong"}, "unknown or revoked"),
         (("ask", "no-such-kb", QUESTION), {}, "kb/no-such-kb"),
-        (("ask", "samples", QUESTION, "--route", "cag"), {}, "packs"),
+        (("ask", "samples", QUESTION, "--route", "cag"), {}, "kb pack"),
         (("kb", "create", "samples"), {}, "samples"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.tokenizer import Tokenizer
 from tests.serving.prompts import PROMPTS
 

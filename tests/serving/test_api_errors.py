@@ -37,20 +37,42 @@ def raising(error: Exception) -> Any:
     return script
 
 
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def tool(name: str, **parameters: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters or None}}
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
-        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages[0].role"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0]"),
+        ({"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]}, "messages[0]"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content[0].text"),
-        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [tool("no spaces")]}, "tools[0].function.name"),
+        ({"tools": [tool("f"), tool("f")]}, "tools"),
+        ({"tools": [tool("f", type="array")]}, "tools[0].function.parameters"),
+        ({"tools": [tool("f", properties={"a": {"type": "no type"}})]}, "tools[0].function.parameters"),
+        ({"tools": [tool("f")], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
+        ({"tools": [tool("f")], "structured_outputs": {"regex": "a"}}, "structured_outputs"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"logprobs": True}, "logprobs"),
+        ({"functions": [{"name": "f"}]}, "functions"),
         ({"top_logprobs": 2}, "top_logprobs"),
-        ({"logit_bias": {"5": 1}}, "logit_bias"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logit_bias": {"5": 101}}, "logit_bias"),
+        ({"logit_bias": {"five": 1}}, "logit_bias.five"),
+        ({"logit_bias": dict.fromkeys(range(2000), 1)}, "logit_bias"),
+        ({"structured_outputs": {}}, "structured_outputs"),
+        ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs"),
+        ({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}, "structured_outputs"),
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": "warm"}, "temperature"),
         ({"top_p": -0.1}, "top_p"),
@@ -105,9 +127,11 @@ async def test_what_changes_nothing_is_accepted(fields: dict[str, Any], smollm2_
         ({"prompt": [10**6]}, "prompt"),
         ({"prompt": [-1]}, "prompt"),
         ({"prompt": [{"a": 1}]}, "prompt[0]"),
-        ({"prompt": "x", "echo": True}, "echo"),
+        ({"prompt": "x", "echo": True, "logprobs": 1}, "echo"),
+        ({"prompt": "x", "best_of": 2}, "best_of"),
         ({"prompt": "x", "suffix": "y"}, "suffix"),
-        ({"prompt": "x", "logprobs": 0}, "logprobs"),
+        ({"prompt": "x", "logprobs": 21}, "logprobs"),
+        ({"prompt": "x", "logprobs": True, "temperature": "NaN"}, "temperature"),
     ],
 )
 async def test_a_bad_completion_field_is_refused_by_name(

@@ -62,6 +62,14 @@ async def test_stops_seeds_and_schemas_reach_the_upstream(engine: UpstreamEngine
     assert [delta.text for delta in first] == [delta.text for delta in second]
     constrained = ask("Is it?", SamplingParams(max_tokens=8, json_schema='{"type": "boolean"}'))
     assert "".join(delta.text for delta in await collect(engine, constrained)) in ("true", "false")
+    regex = SamplingParams(max_tokens=8, regex="tr?ue")
+    for held in (regex, SamplingParams(max_tokens=8, grammar='start: "true" | "tue"')):
+        answer = await collect(engine, ask("Is it?", held))
+        assert "".join(delta.text for delta in answer) in ("true", "tue")
+    biased = ask("Is it?", SamplingParams(max_tokens=2, temperature=0, logit_bias=((504, 100.0),)))
+    assert "".join(d.text for d in await collect(engine, biased)) == smollm2_tokenizer.decode([504, 504])
+    with pytest.raises(RequestRefused, match="logprobs"):
+        await collect(engine, ask("Is it?", SamplingParams(max_tokens=2, logprobs=1)))
 
 
 async def test_closing_it_aborts_the_request_upstream(engine: UpstreamEngine, llm_server: LlmServer) -> None:

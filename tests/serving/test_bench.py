@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from readahead_serving.bench.client import Timing
+from readahead_serving.bench.client import LoadRequest, Timing, user_message
+from readahead_serving.bench.hits import hit_report, shareable
 from readahead_serving.bench.own_server import free_port
-from readahead_serving.bench.report import percentile, summarise
+from readahead_serving.bench.report import ratios, summarise
 from readahead_serving.bench.runner import BenchOptions, run_bench
+from readahead_serving.bench.spread import percentile
 from readahead_serving.bench.workloads import WORKLOADS, Goal
+from readahead_serving.bench.workloads.long_prefill import longest_gap
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
 from tests.serving.llm_server import LlmServer
@@ -62,6 +65,8 @@ def test_the_list_names_every_workload(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_workload_and_an_absent_server_are_told() -> None:
     with pytest.raises(BenchFailed, match="No workload 'nope'"):
         run_bench("nope", BenchOptions(), ServingSettings(), as_json=True)
+    with pytest.raises(BenchFailed, match="starts and kills its own server"):
+        run_bench("pack-restart", BenchOptions(url="http://127.0.0.1:9"), ServingSettings(), as_json=True)
     with pytest.raises(BenchFailed, match="Can't list the models"):
         run_bench("chat", BenchOptions(url=f"http://127.0.0.1:{free_port()}"), ServingSettings(), as_json=True)
 
@@ -78,3 +83,74 @@ def test_gaps_are_pooled_over_requests_and_failures_have_no_latency() -> None:
     assert metrics["requests_per_s"] == 1.0
     assert metrics["goodput_rps"] == 0.5
     assert (metrics["errors"], metrics["error_messages"]) == (1, {"HTTP 429": 1})
+
+
+@pytest.mark.parametrize("name", ["w1", "w2", "w3", "w4", "w5", "w6"])
+def test_every_workload_runs_small_and_tells_what_it_is_for(
+    llm_server: LlmServer, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    options = replace(TINY, url=llm_server.address, concurrency=(2,), requests=4, prefix_tokens=200)
+    if name == "w2":
+        options = replace(options, prefix_tokens=1000)
+    run_bench(name, options, ServingSettings(), as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    metrics = report["metrics"]
+    assert report["workload"] == name
+    assert report["load"]["kind"]
+    assert metrics["errors"] == 0
+    expected = {
+        "w1": {"theoretical_cached_tokens", "cache_note", "cold_ttft_ms", "engine_computed_tokens"},
+        "w2": {"theoretical_cached_tokens", "cache_note"},
+        "w3": {"theoretical_cached_tokens", "cache_note"},
+        "w4": {"max_tbt_before_ms", "max_tbt_during_prefill_ms", "long_ttft_ms"},
+        "w5": {"capacity_rps", "refused", "refusal_ms"},
+        "w6": {"cancelled", "leaked_tokens", "integrity_checks"},
+    }
+    assert expected[name] <= set(metrics)
+    if name == "w1":
+        assert metrics["cached_tokens"] >= 0.9 * metrics["theoretical_cached_tokens"] > 0
+    if name == "w6":
+        assert metrics["leaked_tokens"] == 0
+        assert metrics["integrity_checks"] >= 1
+
+
+def test_a_peer_gets_the_same_load_and_ratios_say_who_wins(
+    llm_server: LlmServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = replace(TINY, url=llm_server.address, peers=(llm_server.base_url,))
+    run_bench("chat", options, ServingSettings(), as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    [peer] = report["peers"]
+    assert [run["load"] for run in peer["runs"]] == [run["load"] for run in report["runs"]]
+    assert peer["metrics"]["completion_tokens"] == report["metrics"]["completion_tokens"]
+    assert all(figures["output_tokens_per_s"] > 0 for figures in peer["ratios"])
+    run_bench("chat", options, ServingSettings(), as_json=False)
+    assert "ours over" in capsys.readouterr().out
+
+
+def test_ratios_are_above_one_where_ours_is_better() -> None:
+    fast = summarise([Timing(text_at=[0.1, 0.2], done_at=0.2, completion_tokens=20)], 1.0, GOAL)
+    slow = summarise([Timing(text_at=[0.2, 0.4], done_at=0.4, completion_tokens=10)], 1.0, GOAL)
+    assert ratios(fast, slow)["ttft_p50"] == 2.0
+    assert ratios(fast, slow)["output_tokens_per_s"] == 2.0
+    assert ratios(slow, fast)["tbt_p50"] == 0.5
+    assert ratios(fast, summarise([], 1.0, GOAL))["ttft_p50"] is None
+
+
+def test_what_could_be_shared_is_told_beside_what_was() -> None:
+    requests = [LoadRequest(user_message("the same start, " * 20 + end), 1) for end in ("one", "two")]
+    shares = shareable(requests)
+    assert shares[0] == 0
+    assert 0.9 < shares[1] < 1
+    cold = [Timing(text_at=[0.1], prompt_tokens=100) for _ in requests]
+    assert hit_report(cold, shares)["cached_tokens"] == 0
+    assert "no prefix cache" in str(hit_report(cold, shares)["cache_note"])
+    warm = [cold[0], Timing(text_at=[0.1], prompt_tokens=100, cached_tokens=97)]
+    assert hit_report(warm, shares)["cache_note"] == "all that could be shared was"
+
+
+def test_a_stall_counts_only_while_the_long_prompt_prefills() -> None:
+    stream = Timing(sent_at=100.0, text_at=[1.0, 1.1, 1.6, 1.7])
+    assert longest_gap([stream], 101.2, 101.5) == pytest.approx(0.5)
+    assert longest_gap([stream], 100.0, 101.05) == pytest.approx(0.1)
+    assert longest_gap([stream], 200.0, 300.0) == 0

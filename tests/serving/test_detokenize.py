@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readahead_serving.engine.detokenize import Detokenizer
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.tokenizer import Tokenizer
 
 TEXTS = (

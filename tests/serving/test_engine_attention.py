@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from readahead_serving.engine.attention import BatchAttention, merge_pair, merge_scattered
+from readahead_serving.engine import shared_attention
+from readahead_serving.engine.attention import BatchAttention, merge_scattered
+from readahead_serving.engine.kv.pack import PackKV
+from readahead_serving.engine.kv.pack_table import AttachedPack
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.request import GenerationRequest, SamplingParams
 from readahead_serving.engine.scheduler.plan import Chunk
 from readahead_serving.engine.sequence import Sequence
+from readahead_serving.engine.shared_attention import merge
 
 HEAD_DIM = 16
 BLOCK = 8
@@ -46,6 +51,35 @@ class Cache:
         assert self.pool.extend(sequence.blocks, tokens)
         shape = (0, self.kv_heads, HEAD_DIM)
         self.known[name] = (torch.empty(shape, dtype=self.dtype), torch.empty(shape, dtype=self.dtype))
+        return sequence
+
+    def pack(self, tokens: int) -> AttachedPack:
+        """A pack of random KV."""
+        shape = (self.kv_heads, tokens, HEAD_DIM)
+        keys, values = ([torch.randn(shape, dtype=self.dtype) for _ in range(2)] for _ in range(2))
+        return AttachedPack("", "", PackKV([0] * tokens, keys, values), b"")
+
+    def read_pack(self, sequence: Sequence, pack: AttachedPack) -> None:
+        """Puts a pack before a sequence that has computed nothing yet."""
+        sequence.pack = pack
+        sequence.token_ids[:0] = pack.kv.token_ids
+        sequence.num_computed = pack.kv.num_tokens
+        keys, values = pack.kv.keys[1], pack.kv.values[1]
+        self.known[sequence.request_id] = keys.transpose(0, 1), values.transpose(0, 1)
+
+    def fork(self, name: str, parent: Sequence, more: int) -> Sequence:
+        """A sequence that reads its parent's full blocks in place and goes on with tokens of its own."""
+        shared = parent.blocks[: (parent.num_computed - parent.own_start) // BLOCK]
+        tokens = parent.own_start + len(shared) * BLOCK
+        sequence = self.sequence(name, 1)
+        self.pool.release(sequence.blocks)
+        sequence.token_ids = [0] * (tokens + more)
+        sequence.pack, sequence.num_computed = parent.pack, tokens
+        own: list[int] = []
+        assert self.pool.extend(own, more)
+        sequence.blocks = [*shared, *own]
+        keys, values = self.known[parent.request_id]
+        self.known[name] = keys[:tokens], values[:tokens]
         return sequence
 
     def step(self, chunks: list[Chunk], layer: int = 1) -> None:
@@ -87,6 +121,35 @@ def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
             cache.step([Chunk.next(unfinished[0], 1)])
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([16, 1024]))
+def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
+    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, piece: int
+) -> None:
+    torch.manual_seed(0)
+    cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=400)
+    packs = [cache.pack(data.draw(st.integers(1, 70))) for _ in range(data.draw(st.integers(0, 3)))]
+    sequences: list[Sequence] = []
+    for n in range(data.draw(st.integers(1, 3))):  # roots
+        sequences.append(cache.sequence(str(n), data.draw(st.integers(1, 12 * BLOCK))))
+        if (pack := data.draw(st.sampled_from([None, *packs]))) is not None:
+            cache.read_pack(sequences[-1], pack)
+        cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending)])
+    for n in range(data.draw(st.integers(1, 10))):  # branches, and branches of branches
+        parent = data.draw(st.sampled_from(sequences))
+        sequences.append(cache.fork(f"fork {n}", parent, data.draw(st.integers(3, 40))))
+        if data.draw(st.booleans()):
+            cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending - 2)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_attention, "PIECE_TOKENS", piece)
+        for count in (1, data.draw(st.integers(1, 20)), 1):
+            behind = [one for one in sequences if one.num_pending]
+            if behind:
+                cache.step(
+                    [Chunk.next(one, min(one.num_pending, count if n % 2 else 1)) for n, one in enumerate(behind)]
+                )
+
+
 def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:
     torch.manual_seed(0)
     cache = Cache(3, 3, torch.float32, blocks=64)
@@ -119,7 +182,7 @@ def test_merging_parts_of_the_keys_equals_attending_to_all_of_them() -> None:
         return scores[:, part].softmax(-1) @ values[part], scores[:, part].logsumexp(-1)
 
     expected = state(slice(0, 30))[0]
-    torch.testing.assert_close(merge_pair(state(slice(0, 7)), state(slice(7, 30))), expected)
+    torch.testing.assert_close(merge([state(slice(0, 7)), state(slice(7, 30))])[0], expected)
     outs, lses = zip(*(state(slice(at, at + 10)) for at in (0, 10, 20)), strict=True)
     owner = torch.arange(5).repeat(3)
     torch.testing.assert_close(merge_scattered(torch.cat(outs), torch.cat(lses), owner, 5), expected)

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from readahead_serving.engine.core import DEADLINE_EXCEEDED, EngineCore
+from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.grammar import Constraint
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.messages import SequenceOutput
-from readahead_serving.engine.request import GenerationRequest, SamplingParams
+from readahead_serving.engine.request import DEADLINE_EXCEEDED, GenerationRequest, SamplingParams
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.scheduler.plan import StepPlan
 
@@ -32,15 +32,16 @@ class CountingModel:
         return logits
 
 
-def no_schema(schema: str) -> Constraint:
-    raise AssertionError(schema)
+def unconstrained(sampling: SamplingParams) -> Constraint | None:
+    assert sampling.json_schema is None
+    return None
 
 
 class Engine:
     def __init__(self, *, blocks: int = 64, max_running: int = 4, chunk: int = 8) -> None:
         self.pool = BlockPool(blocks, 4)
         scheduler = Scheduler(self.pool, max_running=max_running, prefill_chunk_tokens=chunk)
-        self.core = EngineCore(CountingModel(), self.pool, scheduler, no_schema, [EOS])
+        self.core = EngineCore(CountingModel(), self.pool, scheduler, unconstrained, [EOS])
 
     def add(self, name: str, prompt: list[int], *, deadline: float | None = None, **sampling: Any) -> None:
         values: dict[str, Any] = {"max_tokens": 5, "temperature": 0} | sampling

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from readahead_serving.backends.native import NativeEngine
 from readahead_serving.errors import EngineUnavailable, ModelLoadError
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.settings import ServingSettings
 from tests.serving.generation import collect, request, tokens_of, until
 
@@ -99,7 +99,7 @@ PARENT = """
 import asyncio, sys
 from pathlib import Path
 from readahead_serving.backends.native import NativeEngine
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.settings import ServingSettings
 
 async def main(path):

@@ -16,10 +16,9 @@ import pytest
 import pytest_asyncio
 
 from readahead_serving.backends.native import NativeEngine
-from readahead_serving.engine.core import DEADLINE_EXCEEDED
-from readahead_serving.engine.request import GenerationRequest
+from readahead_serving.engine.request import DEADLINE_EXCEEDED, GenerationRequest
 from readahead_serving.errors import ContextLengthExceeded, EngineBusy, RequestRefused
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.tokenizer import Tokenizer
 from readahead_serving.settings import ServingSettings
 from tests.serving.generation import collect, request, text_of, tokens_of, until

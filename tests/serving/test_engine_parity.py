@@ -18,7 +18,7 @@ from torch import Tensor
 
 from readahead_serving.backends.native import NativeEngine
 from readahead_serving.engine.request import GenerationRequest
-from readahead_serving.model.loader import load_tokenizer
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.settings import ServingSettings
 from tests.serving.generation import request, tokens_of
 from tests.serving.prompts import PROMPTS

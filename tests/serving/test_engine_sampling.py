@@ -87,7 +87,7 @@ def test_the_greatest_draw_there_is_still_gives_a_token() -> None:
 
 def test_temperature_zero_takes_the_best_token_of_every_row() -> None:
     logits = torch.tensor([[0.0, 3.0, 1.0], [9.0, 3.0, 1.0]])
-    assert choose_tokens(logits, [TokenChooser(params(temperature=0)) for _ in range(2)]) == [1, 0]
+    assert choose_tokens(logits, [TokenChooser(params(temperature=0)) for _ in range(2)]) == [([1], []), ([0], [])]
 
 
 def test_penalties_turn_a_repeated_token_down_and_count_how_often_it_came() -> None:
@@ -95,9 +95,7 @@ def test_penalties_turn_a_repeated_token_down_and_count_how_often_it_came() -> N
         chooser = TokenChooser(params(temperature=0, **penalties))
         for _ in range(2):
             chooser.accept(0)
-        token = choose_tokens(torch.tensor([[3.0, 1.5, 0.0]]), [chooser])[0]
-        assert token is not None
-        return token
+        return choose_tokens(torch.tensor([[3.0, 1.5, 0.0]]), [chooser])[0].tokens[0]
 
     assert third() == 0
     assert third(presence_penalty=1.4) == 0
@@ -106,13 +104,13 @@ def test_penalties_turn_a_repeated_token_down_and_count_how_often_it_came() -> N
     assert third(frequency_penalty=0.8) == 1
 
 
-def chosen(seed: int | None, neighbours: int) -> list[int | None]:
+def chosen(seed: int | None, neighbours: int) -> list[int]:
     generator = torch.Generator().manual_seed(0)
     choosers = [TokenChooser(params(seed=seed))] + [TokenChooser(params(seed=n)) for n in range(neighbours)]
-    tokens: list[int | None] = []
+    tokens: list[int] = []
     for _ in range(30):
         row = torch.randn(1, 500, generator=generator)
-        tokens.append(choose_tokens(torch.cat([row, torch.randn(neighbours, 500)]), choosers)[0])
+        tokens += choose_tokens(torch.cat([row, torch.randn(neighbours, 500)]), choosers)[0].tokens
     return tokens
 
 
@@ -127,4 +125,4 @@ def test_a_row_without_a_finite_logit_gets_no_token_and_its_neighbours_do() -> N
     nan, none = torch.full((1, 3), math.nan), torch.full((1, 3), -math.inf)
     rows = torch.cat([nan, torch.tensor([[0.0, 1.0, 0.0]]), none])
     choosers = [TokenChooser(params(temperature=t)) for t in (1.0, 0, 1.0)]
-    assert choose_tokens(rows, choosers) == [None, 1, None]
+    assert [chosen.tokens for chosen in choose_tokens(rows, choosers)] == [[], [1], []]

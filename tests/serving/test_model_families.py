@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from readahead_serving.errors import ModelLoadError
-from readahead_serving.model.linear import LinearFactory, PackedLinear, PlainLinear
-from readahead_serving.model.loader import load_config, load_model
+from readahead_serving.model.linear import LinearFactory, LinearForms, PackedLinear, PlainLinear
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_config
 from tests.serving.decoding import all_logits
 
 TOKEN_IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
@@ -25,6 +26,9 @@ SHAPE = {
     "max_position_embeddings": 64,
     "rope_theta": 5000.0,
 }
+ROPE = {"rope_theta": 5000.0}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+SMOLLM3 = {"num_key_value_heads": 2, "num_hidden_layers": 5, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama, as many KV heads as heads": ("llama", {"num_key_value_heads": 6}),
     "llama, two KV heads": ("llama", {"num_key_value_heads": 2}),
@@ -34,10 +38,45 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama, wide heads": ("llama", {"num_key_value_heads": 2, "head_dim": 16}),
     "llama, linear rope": (
         "llama",
-        {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5000.0}, "num_key_value_heads": 3},
+        {"rope_parameters": ROPE | {"rope_type": "linear", "factor": 2.0}, "num_key_value_heads": 3},
     ),
+    "llama, dynamic rope": ("llama", {"rope_parameters": ROPE | {"rope_type": "dynamic", "factor": 2.0}}),
+    "llama, llama3 rope": (
+        "llama",
+        {
+            "rope_parameters": ROPE
+            | {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
+            "num_key_value_heads": 2,
+        },
+    ),
+    "llama, yarn rope": ("llama", {"rope_parameters": ROPE | YARN}),
+    "llama, yarn rope with its own attention factor": (
+        "llama",
+        {"rope_parameters": ROPE | YARN | {"attention_factor": 0.8, "truncate": False, "beta_fast": 8.0}},
+    ),
+    "llama, yarn rope with mscale": (
+        "llama",
+        {"rope_parameters": ROPE | YARN | {"mscale": 1.0, "mscale_all_dim": 0.5}},
+    ),
+    "llama, biased MLP": ("llama", {"mlp_bias": True}),
+    "mistral, wide heads": ("mistral", {"num_key_value_heads": 2, "head_dim": 16, "sliding_window": None}),
+    "mistral, window as long as the text": ("mistral", {"num_key_value_heads": 2, "sliding_window": 20}),
     "qwen2, tied": ("qwen2", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
     "qwen2, untied": ("qwen2", {"num_key_value_heads": 3}),
+    "qwen2, yarn rope": ("qwen2", {"num_key_value_heads": 2, "rope_parameters": ROPE | YARN}),
+    "qwen3, tied": ("qwen3", {"num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True}),
+    "qwen3, untied and biased": ("qwen3", {"num_key_value_heads": 3, "head_dim": 8, "attention_bias": True}),
+    "qwen3, one KV head": ("qwen3", {"num_key_value_heads": 1, "head_dim": 32}),
+    "smollm3, tied": ("smollm3", SMOLLM3 | {"tie_word_embeddings": True}),
+    "smollm3, untied and biased": ("smollm3", SMOLLM3 | {"tie_word_embeddings": False, "attention_bias": True}),
+    "smollm3, its own list of layers": ("smollm3", SMOLLM3 | {"no_rope_layers": [0, 1, 1, 0, 1]}),
+    "smollm3, every second layer": ("smollm3", SMOLLM3 | {"no_rope_layer_interval": 2}),
 }
 
 
@@ -73,7 +112,9 @@ def test_biases_survive_every_kind_of_linear_layer(linear: LinearFactory, tmp_pa
     if linear is PackedLinear and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU does not multiply bfloat16")
     model = save_random_model(tmp_path, "qwen2", {"num_key_value_heads": 2})
-    ours = all_logits(load_model(tmp_path, torch.bfloat16, linear).decoder, TOKEN_IDS)
+    ours = all_logits(
+        load_model(tmp_path, torch.bfloat16, LinearForms(linear, linear, torch.bfloat16)).decoder, TOKEN_IDS
+    )
     theirs = oracle(model)
     assert (ours - theirs).norm() / theirs.norm() < 0.05
 
@@ -92,6 +133,38 @@ def test_generation_config_says_what_ends_a_completion(tmp_path: Path) -> None:
     assert load_config(tmp_path).eos_token_ids == (7, 9)
 
 
+def test_a_sliding_window_is_the_context_window(tmp_path: Path) -> None:
+    model = save_random_model(tmp_path, "mistral", {"num_key_value_heads": 2, "sliding_window": 12})
+    loaded = load_model(tmp_path, torch.float32)
+    assert loaded.config.max_positions == 12
+    ours = all_logits(loaded.decoder, TOKEN_IDS[:12])
+    torch.testing.assert_close(ours, oracle(model)[:12], atol=2e-4, rtol=2e-4)
+
+
+def test_a_sliding_window_that_is_switched_off_limits_nothing(tmp_path: Path) -> None:
+    save_random_model(tmp_path, "qwen2", {"num_key_value_heads": 2, "sliding_window": 12})
+    edit_config(tmp_path, sliding_window=12)
+    assert load_config(tmp_path).max_positions == 64
+    edit_config(tmp_path, use_sliding_window=True)
+    assert load_config(tmp_path).max_positions == 12
+
+
+def test_yarn_stretches_the_context_window(tmp_path: Path) -> None:
+    save_random_model(tmp_path, "qwen2", {"num_key_value_heads": 2})
+    rope = ROPE | YARN | {"original_max_position_embeddings": 64}
+    edit_config(tmp_path, rope_parameters=rope)
+    assert load_config(tmp_path).max_positions == 256
+
+
+@pytest.mark.parametrize(
+    "variant", ["llama, llama3 rope", "mistral, wide heads", "qwen2, tied", "qwen3, tied", "smollm3, tied"]
+)
+def test_bfloat16_stays_near_float32(variant: str, tmp_path: Path) -> None:
+    model = save_random_model(tmp_path, *VARIANTS[variant])
+    ours, theirs = all_logits(load_model(tmp_path, torch.bfloat16).decoder, TOKEN_IDS), oracle(model)
+    assert (ours - theirs).norm() / theirs.norm() < 0.05
+
+
 def edit_config(folder: Path, **changes: Any) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -104,7 +177,9 @@ def edit_config(folder: Path, **changes: Any) -> None:
         ({"hidden_size": "many"}, "hidden_size"),
         ({"num_key_value_heads": 4}, "4 KV heads"),
         ({"hidden_act": "gelu"}, "hidden_act"),
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "original_max_position_embeddings"),
+        ({"rope_parameters": {"rope_type": "longrope", "factor": 4.0}}, "longrope"),
+        ({"rope_parameters": "yarn"}, "not an object"),
         ({"vocab_size": 102}, "model.embed_tokens.weight"),
         ({"num_hidden_layers": 4}, "model.layers.3"),
         ({"num_hidden_layers": 2}, "no place in the decoder"),

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from readahead_serving.model.decoder import Decoder
-from readahead_serving.model.linear import PackedLinear, PlainLinear
-from readahead_serving.model.loader import load_config, load_model
+from readahead_serving.model.linear import LinearForms, PackedLinear, PlainLinear, Weights, choose_forms
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_config
 from readahead_serving.model.reference_attention import ReferenceAttention
 from tests.serving.decoding import all_logits, decode_greedily
 
@@ -62,17 +63,29 @@ def exact(
     return [(ids + more, oracle_logits(hf_smollm2, ids + more)[len(ids) - 1 : -1].clone()) for ids, more in pairs]
 
 
+def assert_parts_only_at_near_ties(decoder: Decoder, exact: list[tuple[list[int], torch.Tensor]]) -> None:
+    for text, logits in exact:
+        chosen = all_logits(decoder, text)[-len(logits) - 1 : -1].argmax(-1, keepdim=True)
+        gaps = logits.max(-1).values - logits.gather(-1, chosen).squeeze(-1)
+        assert gaps.max() < NEAR_TIE, (text, gaps)
+
+
 @pytest.mark.parametrize("linear", [PlainLinear, PackedLinear])
 def test_bfloat16_parts_from_transformers_only_at_near_ties(
     smollm2_path: Path, exact: list[tuple[list[int], torch.Tensor]], linear: type[PlainLinear | PackedLinear]
 ) -> None:
     if linear is PackedLinear and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU does not multiply bfloat16")
-    decoder = load_model(smollm2_path, torch.bfloat16, linear).decoder
-    for text, logits in exact:
-        chosen = all_logits(decoder, text)[-len(logits) - 1 : -1].argmax(-1, keepdim=True)
-        gaps = logits.max(-1).values - logits.gather(-1, chosen).squeeze(-1)
-        assert gaps.max() < NEAR_TIE, (text, gaps)
+    forms = LinearForms(linear, linear, torch.bfloat16)
+    assert_parts_only_at_near_ties(load_model(smollm2_path, torch.bfloat16, forms).decoder, exact)
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+def test_quantised_weights_part_from_transformers_only_at_near_ties(
+    smollm2_path: Path, exact: list[tuple[list[int], torch.Tensor]], weights: Weights
+) -> None:
+    forms = choose_forms(torch.bfloat16, weights)
+    assert_parts_only_at_near_ties(load_model(smollm2_path, torch.bfloat16, forms).decoder, exact)
 
 
 def test_tokens_may_come_in_any_pieces(float32: Decoder, prompt_ids: list[list[int]]) -> None:

@@ -78,3 +78,44 @@ def test_a_signal_lets_streams_finish_and_ends_with_code_0(
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{server.address}/health/live")
     assert "Traceback" not in log.read_text()
+
+
+STREAM = {
+    "model": "smollm2-135m-instruct",
+    "prompt": "Once",
+    "max_tokens": 2500,
+    "stream": True,
+    "ignore_eos": True,
+    "temperature": 0,
+}
+
+
+def test_a_draining_server_refuses_new_requests_and_tells_streams_that_take_too_long(
+    minilm_path: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "stderr.log"
+    with (
+        running_server(minilm_path.parent, log, embedding_model="", drain_s=3.0) as server,
+        httpx.stream("POST", f"{server.base_url}/completions", json=STREAM, timeout=60) as response,
+    ):
+        lines = response.iter_lines()
+        assert next(lines).startswith("data: ")
+        server.process.send_signal(signal.SIGTERM)
+        refused = _until_refused(server.base_url)
+        assert refused.headers["retry-after"] == "3"
+        assert refused.json()["error"]["code"] == "engine_unavailable"
+        assert httpx.get(f"{server.address}/health/ready").status_code == 503
+        assert httpx.get(f"{server.address}/health/live").status_code == 200
+        events = [line for line in lines if line]
+        assert json.loads(events[-1].removeprefix("data: "))["error"]["code"] == "engine_unavailable"
+        assert server.process.wait(60) == 0
+    assert "Traceback" not in log.read_text()
+
+
+def _until_refused(base_url: str) -> httpx.Response:
+    """The first refusal: the signal takes a moment to arrive."""
+    for _ in range(200):
+        response = httpx.post(f"{base_url}/completions", json=STREAM | {"stream": False, "max_tokens": 1})
+        if response.status_code != 200:
+            return response
+    raise AssertionError("never refused")

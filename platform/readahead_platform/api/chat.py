@@ -24,7 +24,7 @@ async def chat_completions(request: Request, tenant: Tenant, context: Context, b
     if not isinstance(model, str):
         raise ApiError(400, "`model` must be a string.", param="model", code="invalid_value")
     if not model.startswith(KB_PREFIX):
-        return await pass_through(request, context, "/v1/chat/completions", body)
+        return await pass_through(request, tenant, context, "/v1/chat/completions", body)
     chat = KbChat(context, tenant, KbChatRequest.model_validate(body), str(request.base_url).rstrip("/"))
     if chat.request.stream:
         frames = event_stream(chat.frames(), context.settings.gateway.heartbeat_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections import Counter
 from typing import Any
@@ -10,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_platform.api.listing import Paging, list_page
+from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
@@ -53,6 +55,8 @@ async def get_store(store: str, tenant: Tenant, context: Context) -> dict[str, A
 async def delete_store(store: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     kb = await context.library.get_kb(tenant, store)
     await context.library.delete_kb(tenant, kb.id)
+    with contextlib.suppress(ApiError):  # the LLM server is away: the next deletion, or a new pack, does it
+        await context.packs.forget_deleted(tenant)
     return {"id": kb.id, "object": "vector_store.deleted", "deleted": True}
 
 

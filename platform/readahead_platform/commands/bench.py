@@ -17,6 +17,12 @@ def bench(
     api_key: Annotated[str | None, typer.Option(help="The server's key; READAHEAD_API_KEY by default.")] = None,
     concurrency: Annotated[str | None, typer.Option(help="Levels of concurrency, such as 1,4,16.")] = None,
     requests: Annotated[int | None, typer.Option(min=1, help="Requests at each level.")] = None,
+    prefix_tokens: Annotated[
+        int | None, typer.Option(min=16, help="Tokens of the shared or long text, where the workload has one.")
+    ] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(help="Another server that gets the same load by turns; may be repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Time a server under load."""
@@ -25,7 +31,13 @@ def bench(
     from readahead_serving.bench.runner import BenchOptions, run_bench
 
     options = BenchOptions(
-        url=url, model=model, api_key=api_key or settings.api_key, concurrency=levels, requests=requests
+        url=url,
+        model=model,
+        api_key=api_key or settings.api_key,
+        concurrency=levels,
+        requests=requests,
+        prefix_tokens=prefix_tokens,
+        peers=tuple(peer or ()),
     )
     run_bench(workload, options, settings.serving, as_json=as_json)
 

@@ -107,6 +107,30 @@ def status(name: Name, as_json: AsJson = False) -> None:
     print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
 
 
+@app.command()
+def pack(
+    name: Name,
+    pin: Annotated[bool, typer.Option(help="Keep it in memory.")] = False,
+    ttl: Annotated[float | None, typer.Option(min=1, help="Seconds after the last question to keep it.")] = None,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Only tell what it would cost.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have the model read the whole knowledge base once, so that `--route cag` answers without reading it again."""
+    from readahead_platform.commands.build_pack import build_pack, show_estimate, show_pack
+
+    with _client() as client:
+        store = id_of(client, name)
+        if estimate:
+            told = client.post(f"/v1/vector_stores/{store}/pack", {"dry_run": True})
+            print_json({"estimate": told}) if as_json else show_estimate(told)
+            return
+        built = build_pack(client, store, name, pin=pin, ttl=ttl, as_json=as_json)
+    if as_json:
+        print_json({"pack": built})
+    else:
+        show_pack(built, name)
+
+
 def _client() -> Any:
     from readahead_platform.client import GatewayClient
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answer import AnswerOptions, answer
 from readahead_agents.events import RunEvent
-from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm import LanguageModel, Message
+from readahead_agents.pack_answer import answer_from_pack
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
+from readahead_platform.gateway.kb_packs import KbPack, KbPacks
 from readahead_platform.gateway.library_source import LibrarySource
 from readahead_platform.routing.route import RequestedRoute, Route, RouteChosen, choose_route
 from readahead_retrieval.library import Library
+from readahead_retrieval.types import KnowledgeBase
 
 ChatEvent = RouteChosen | RunEvent
 DEFAULT_OPTIONS = AnswerOptions()
@@ -23,11 +25,22 @@ DEFAULT_OPTIONS = AnswerOptions()
 class ChatService:
     """Chooses the route and tells what happens on it."""
 
-    def __init__(self, library: Library, llm: LanguageModel, settings: AgentSettings, score_floor: float) -> None:
+    def __init__(
+        self,
+        library: Library,
+        llm_of: Callable[[str], LanguageModel],
+        packs: KbPacks,
+        settings: AgentSettings,
+        *,
+        score_floor: float,
+        cag_max_tokens: int,
+    ) -> None:
         self._library = library
-        self._llm = llm
+        self._llm_of = llm_of
+        self._packs = packs
         self._settings = settings
         self._score_floor = score_floor
+        self._cag_max_tokens = cag_max_tokens
 
     async def ask(
         self,
@@ -49,11 +62,44 @@ class ChatService:
             EmptyKnowledgeBase, LanguageModelError, …: What the route raises.
         """
         question = _question(messages)
-        chosen = choose_route(route, question)
         found = await self._library.get_kb(tenant, kb)
+        pack = await self._pack(tenant, found, route)
+        chosen = choose_route(route, question, pack.offer(), self._cag_max_tokens)
         source = LibrarySource(self._library, tenant, found, self._score_floor)
         yield chosen
-        events = self._run(chosen.chosen, source, question, messages[:-1], options)
+        if chosen.chosen == "cag":
+            events = self._run_on_pack(pack, source, question, messages[:-1], options)
+        else:
+            events = self._run(chosen.chosen, source, question, messages[:-1], options)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _pack(self, tenant: str, kb: KnowledgeBase, route: RequestedRoute) -> KbPack:
+        """What pack there is; one whose documents have changed is built anew beside, while searches answer."""
+        if route in {"rag", "agent"}:
+            return KbPack()
+        try:
+            pack = await self._packs.find(tenant, kb)
+            await self._packs.rebuild_if_stale(tenant, kb, pack)
+        except ApiError:
+            if route == "cag":
+                raise
+            return KbPack()  # a search has the last word on whether anything answers
+        return pack
+
+    async def _run_on_pack(
+        self,
+        pack: KbPack,
+        source: LibrarySource,
+        question: str,
+        history: Sequence[Message],
+        options: AnswerOptions,
+    ) -> AsyncGenerator[RunEvent, None]:
+        assert pack.current is not None
+        read = await self._packs.messages(source.tenant, pack.current["id"])
+        llm, tokens = self._llm_of(source.tenant), int(pack.current["tokens"])
+        events = answer_from_pack(llm, source, read, tokens, question, history, self._settings, options)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield event
@@ -61,14 +107,15 @@ class ChatService:
     def _run(
         self,
         route: Route,
-        source: EvidenceSource,
+        source: LibrarySource,
         question: str,
         history: Sequence[Message],
         options: AnswerOptions,
     ) -> AsyncGenerator[RunEvent, None]:
+        llm = self._llm_of(source.tenant)
         if route == "agent":
-            return KnowledgeAgent(self._llm, source, self._settings).run(question, history)
-        return answer(self._llm, source, question, history, self._settings, options)
+            return KnowledgeAgent(llm, source, self._settings).run(question, history)
+        return answer(llm, source, question, history, self._settings, options)
 
 
 def _question(messages: Sequence[Message]) -> str:

@@ -10,8 +10,10 @@ from typing import Protocol
 
 from readahead_agents.openai_llm import OpenAILanguageModel
 from readahead_platform.gateway.chat_service import ChatService
+from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.salts import salt_headers
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
 from readahead_platform.settings import Settings
@@ -46,6 +48,7 @@ class GatewayContext:
     tenants: TenantStore
     chat: ChatService
     llm: LlmClient
+    packs: KbPacks
     llm_server: LlmServer
     page_links: PageLinks
     metrics: GatewayMetrics
@@ -80,12 +83,21 @@ async def open_context(
             idle_timeout_s=settings.gateway.llm_idle_timeout_s,
         )
         stack.push_async_callback(language_model.aclose)
+        packs = KbPacks(library, llm)
         yield GatewayContext(
             settings=settings,
             library=library,
             tenants=TenantStore(engine),
-            chat=ChatService(library, language_model, settings.agents, settings.retrieval.score_floor),
+            chat=ChatService(
+                library,
+                lambda tenant: language_model.with_headers(salt_headers(tenant)),
+                packs,
+                settings.agents,
+                score_floor=settings.retrieval.score_floor,
+                cag_max_tokens=settings.gateway.cag_max_tokens,
+            ),
             llm=llm,
+            packs=packs,
             llm_server=llm_server,
             page_links=PageLinks(settings.gateway.page_link_s),
             metrics=GatewayMetrics(),

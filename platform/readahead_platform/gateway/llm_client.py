@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from readahead_platform.errors import ApiError
+from readahead_platform.gateway.salts import salt_headers
 
 _MAX_ANSWER_BYTES = 32 << 20
 _PROBE_TIMEOUT_S = 3.0
@@ -41,22 +42,24 @@ class LlmClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> UpstreamAnswer:
-        """One exchange.
+    async def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, tenant: str | None = None
+    ) -> UpstreamAnswer:
+        """One exchange, on behalf of a tenant whose cache it may use.
 
         Raises:
             ApiError: 503 when the LLM server does not answer.
         """
-        async with self._exchange(method, path, body) as response:
+        async with self._exchange(method, path, body, tenant) as response:
             return UpstreamAnswer(response, await _read(response))
 
-    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    async def stream(self, path: str, body: Mapping[str, Any], *, tenant: str) -> AsyncIterator[bytes]:
         """The frames of a streamed answer as they come.
 
         Raises:
             ApiError: Before the first frame, what the LLM server refused; at any time, 503 when it is gone.
         """
-        async with self._exchange("POST", path, body) as response:
+        async with self._exchange("POST", path, body, tenant) as response:
             if response.status_code != 200:
                 raise _refusal(response, await _read(response))
             async for line in response.aiter_lines():
@@ -80,9 +83,12 @@ class LlmClient:
         return response.status_code == 200
 
     @contextlib.asynccontextmanager
-    async def _exchange(self, method: str, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[httpx.Response]:
+    async def _exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None, tenant: str | None
+    ) -> AsyncIterator[httpx.Response]:
+        headers = salt_headers(tenant) if tenant is not None else {}
         try:
-            async with self._http.stream(method, path, json=body) as response:
+            async with self._http.stream(method, path, json=body, headers=headers) as response:
                 yield response
         except httpx.TimeoutException as error:
             raise _unavailable("The LLM server has been silent for too long.") from error

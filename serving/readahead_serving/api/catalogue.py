@@ -26,9 +26,14 @@ def catalogue_router(context: ServerContext) -> APIRouter:
     models = context.models
 
     def listed() -> list[dict[str, Any]]:
-        served = [model for model in (models.language, models.embedding) if model is not None]
         fixed = {"object": "model", "created": models.created, "owned_by": "readahead"}
-        return [{"id": model.name, **fixed, "max_model_len": model.max_model_len} for model in served]
+        entries: list[dict[str, Any]] = []
+        if (language := models.language) is not None:
+            own = {"backend": language.backend, "packs": language.packs is not None}
+            entries.append({"id": language.name, **fixed, "max_model_len": language.max_model_len, **own})
+        if (embedding := models.embedding) is not None:
+            entries.append({"id": embedding.name, **fixed, "max_model_len": embedding.max_model_len})
+        return entries
 
     @router.get("/v1/models")
     async def list_models() -> dict[str, Any]:

@@ -7,19 +7,19 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
 from readahead_serving.api.context import ServerContext
 from readahead_serving.api.disconnect import while_connected
-from readahead_serving.api.fields import CompletionFields, Text, Unsupported
-from readahead_serving.api.generation import Generation, arrival, completion_budget, total_usage
+from readahead_serving.api.fields import CompletionFields, Text, TopLogprobs, Unsupported, refusal
+from readahead_serving.api.generation import Generation, arrival, completion_budget, salt_of, total_usage
+from readahead_serving.api.logprobs import CompletionLogprobs
 from readahead_serving.api.models import LanguageModel
 from readahead_serving.api.reply import Reply
 from readahead_serving.api.sse import DONE, frame
 from readahead_serving.api.stream import open_stream
-from readahead_serving.engine.request import GenerationRequest, Usage
+from readahead_serving.engine.request import GenerationRequest, TokenLogprobs, Usage
 from readahead_serving.errors import RequestRefused
 
 MAX_PROMPTS = 64
@@ -36,12 +36,6 @@ def as_list_of_inputs(value: Any) -> Any:
     return value
 
 
-def _only_none(value: Any) -> Any:
-    if value is not None:
-        raise PydanticCustomError("unsupported_parameter", "this server doesn't support it; leave it out")
-    return value
-
-
 class CompletionRequest(CompletionFields):
     """The body of a text completion request."""
 
@@ -49,15 +43,25 @@ class CompletionRequest(CompletionFields):
         list[Text | TokenIds], BeforeValidator(as_list_of_inputs), Field(min_length=1, max_length=MAX_PROMPTS)
     ]
     best_of: int | None = None
-    echo: Unsupported = None
+    echo: bool | None = None
     suffix: Unsupported = None
-    logprobs: Annotated[Any, AfterValidator(_only_none)] = None
+    logprobs: TopLogprobs | None = None
 
     @model_validator(mode="after")
     def _best_of_is_n(self) -> CompletionRequest:
         if self.best_of is not None and self.best_of != self.choices:
-            raise ValueError("best_of isn't supported beyond n; leave it out")
+            raise refusal("best_of", "it isn't supported beyond n; leave it out")
         return self
+
+    @model_validator(mode="after")
+    def _echo_has_no_logprobs(self) -> CompletionRequest:
+        if self.echo and self.logprobs is not None:
+            raise refusal("echo", "it excludes logprobs, which are told of the completion only")
+        return self
+
+    @property
+    def wanted_logprobs(self) -> int | None:
+        return self.logprobs
 
 
 def completions_router(context: ServerContext) -> APIRouter:
@@ -69,10 +73,14 @@ def completions_router(context: ServerContext) -> APIRouter:
         model = context.models.get_language(body.model)
         prompts = await asyncio.to_thread(_tokenize, model, body.prompt)
         reply = Reply("cmpl", model.name)
-        generation = Generation(model, _requests(model, body, prompts, reply.id), context.metrics, arrival(request))
+        generation = Generation(
+            model, _requests(model, body, prompts, reply.id, salt_of(request)), context.metrics, arrival(request)
+        )
+        echoes = await asyncio.to_thread(_echoes, model, body, prompts) if body.echo else [""] * len(prompts)
+        answer = CompletionAnswer(reply, body, model, echoes)
         if not body.stream:
-            return await while_connected(request.receive, _whole(generation, reply, body.choices))
-        frames = _frames(generation, reply, body.choices, with_usage=body.wants_usage_chunk)
+            return await while_connected(request.receive, answer.whole(generation))
+        frames = answer.frames(generation)
         return await open_stream(generation, frames, context.settings.heartbeat_s)
 
     return router
@@ -93,7 +101,7 @@ def _checked(model: LanguageModel, token_ids: TokenIds) -> TokenIds:
 
 
 def _requests(
-    model: LanguageModel, body: CompletionRequest, prompts: list[TokenIds], reply_id: str
+    model: LanguageModel, body: CompletionRequest, prompts: list[TokenIds], reply_id: str, salt: str
 ) -> list[GenerationRequest]:
     deadline = body.deadline()
     requests: list[GenerationRequest] = []
@@ -108,31 +116,74 @@ def _requests(
             request_id = f"{reply_id}-{len(requests)}"
             sampling = body.sampling(max_tokens, choice)
             requests.append(
-                GenerationRequest(request_id=request_id, prompt_tokens=prompt, sampling=sampling, deadline=deadline)
+                GenerationRequest(
+                    request_id=request_id,
+                    prompt_tokens=prompt,
+                    sampling=sampling,
+                    deadline=deadline,
+                    priority=body.priority,
+                    salt=salt,
+                )
             )
     return requests
 
 
-async def _whole(generation: Generation, reply: Reply, choices: int) -> JSONResponse:
-    done = await generation.collect()
-    listed = [_choice(i, choice.text, choice.finish_reason) for i, choice in enumerate(done)]
-    usage = total_usage([choice.usage for choice in done], choices)
-    return JSONResponse(reply.object("text_completion", listed, usage=usage))
+def _echoes(model: LanguageModel, body: CompletionRequest, prompts: list[TokenIds]) -> list[str]:
+    """The prompts as text: as they were sent, or decoded."""
+    texts = (p if isinstance(p, str) else _decode(model, ids) for p, ids in zip(body.prompt, prompts, strict=True))
+    return list(texts)
 
 
-def _choice(index: int, text: str, finish_reason: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": finish_reason}
+def _decode(model: LanguageModel, token_ids: TokenIds) -> str:
+    return b"".join(map(model.tokenizer.token_bytes, token_ids)).decode("utf-8", "replace")
 
 
-async def _frames(generation: Generation, reply: Reply, choices: int, *, with_usage: bool) -> AsyncGenerator[bytes]:
-    usages: dict[int, Usage] = {}
-    more = {"usage": None} if with_usage else {}
-    async for index, delta in generation:
-        usages[index] = delta.usage
-        if delta.text or delta.finish_reason is not None:
-            listed = [_choice(index, delta.text, delta.finish_reason)]
-            yield frame(reply.object("text_completion", listed, **more))
-    if with_usage:
-        total = total_usage([usages[i] for i in sorted(usages)], choices)
-        yield frame(reply.object("text_completion", [], usage=total))
-    yield DONE
+class CompletionAnswer:
+    """A text completion's answer, whole or as a stream of chunks.
+
+    Args:
+        reply: The answer's identity.
+        body: The request.
+        model: The model that computes.
+        echoes: What stands before the completions of each prompt.
+    """
+
+    def __init__(self, reply: Reply, body: CompletionRequest, model: LanguageModel, echoes: list[str]) -> None:
+        self._reply = reply
+        self._choices = body.choices
+        self._with_usage = body.wants_usage_chunk
+        self._echoes = [echo for echo in echoes for _ in range(body.choices)]
+        self._logprobs: list[CompletionLogprobs] = []
+        if body.logprobs is not None:
+            self._logprobs = [CompletionLogprobs(model.tokenizer.token_bytes) for _ in self._echoes]
+
+    async def whole(self, generation: Generation) -> JSONResponse:
+        """Waits for all completions."""
+        done = await generation.collect()
+        listed = [
+            self._choice(i, self._echoes[i] + choice.text, choice.logprobs, choice.finish_reason)
+            for i, choice in enumerate(done)
+        ]
+        usage = total_usage([choice.usage for choice in done], self._choices)
+        return JSONResponse(self._reply.object("text_completion", listed, usage=usage))
+
+    async def frames(self, generation: Generation) -> AsyncGenerator[bytes]:
+        """The events, up to and including [DONE]."""
+        usages: dict[int, Usage] = {}
+        more = {"usage": None} if self._with_usage else {}
+        async for index, delta in generation:
+            text = delta.text if index in usages else self._echoes[index] + delta.text
+            usages[index] = delta.usage
+            if text or delta.finish_reason is not None:
+                listed = [self._choice(index, text, delta.logprobs, delta.finish_reason)]
+                yield frame(self._reply.object("text_completion", listed, **more))
+        if self._with_usage:
+            total = total_usage([usages[i] for i in sorted(usages)], self._choices)
+            yield frame(self._reply.object("text_completion", [], usage=total))
+        yield DONE
+
+    def _choice(
+        self, index: int, text: str, logprobs: list[TokenLogprobs], finish_reason: str | None
+    ) -> dict[str, Any]:
+        told = self._logprobs[index].take(logprobs) if self._logprobs else None
+        return {"index": index, "text": text, "logprobs": told, "finish_reason": finish_reason}

@@ -22,6 +22,7 @@ from readahead_serving.errors import (
     EngineBusy,
     EngineUnavailable,
     ModelNotFound,
+    PackNotFound,
     ServingError,
     UserError,
 )
@@ -61,7 +62,7 @@ def retry_after(seconds: float) -> dict[str, str]:
 def describe(error: ServingError) -> Failure:
     """Says which status and words a typed error becomes."""
     match error:
-        case ModelNotFound():
+        case ModelNotFound() | PackNotFound():
             return Failure(404, error.message, param=error.param, code=error.code)
         case UserError():
             return Failure(400, error.message, param=error.param, code=error.code)
@@ -69,7 +70,8 @@ def describe(error: ServingError) -> Failure:
             headers = retry_after(error.retry_after_s)
             return Failure(429, str(error), "rate_limit_error", code="engine_busy", headers=headers)
         case EngineUnavailable():
-            return Failure(503, str(error), "server_error", code="engine_unavailable", headers=retry_after(1))
+            headers = retry_after(error.retry_after_s)
+            return Failure(503, str(error), "server_error", code="engine_unavailable", headers=headers)
         case DeadlineExceeded():
             return Failure(408, str(error), "timeout_error", "timeout", "deadline_exceeded", _NO_RETRY)
         case _:

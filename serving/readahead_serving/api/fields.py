@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from readahead_serving.engine.request import SamplingParams
+from readahead_serving.engine.validation import MAX_BIASED_TOKENS, MAX_TOP_LOGPROBS
+from readahead_serving.errors import RequestRefused
 
 MAX_CHOICES = 16
 MAX_STOPS = 4
+MAX_CHOICE = 1000
 _SMALLEST_TOP_P = 1e-6
+TopLogprobs = Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)]
 
 
 def _encodable(text: str) -> str:
@@ -23,6 +27,11 @@ def _encodable(text: str) -> str:
     except UnicodeEncodeError as error:
         raise ValueError("the text holds half of a surrogate pair; send whole characters") from error
     return text
+
+
+def refusal(param: str, problem: str) -> RequestRefused:
+    """For validators of a whole body, whose own errors pydantic would give no field."""
+    return RequestRefused(f"{param}: {problem}.", param=param, code="invalid_value")
 
 
 def _unsupported(value: Any) -> Any:
@@ -76,6 +85,36 @@ class ResponseFormat(RequestModel):
         return json.dumps(schema)
 
 
+class StructuredOutputs(RequestModel):
+    """What vLLM calls the same: a completion held to one of these."""
+
+    json_schema: dict[str, Any] | None = Field(default=None, alias="json")
+    regex: Text | None = None
+    choice: list[Annotated[Text, Field(min_length=1)]] | None = Field(default=None, min_length=1, max_length=MAX_CHOICE)
+    grammar: Text | None = None
+    """In Lark, as llguidance reads it."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> StructuredOutputs:
+        given = [name for name in ("json_schema", "regex", "choice", "grammar") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of json, regex, choice and grammar")
+        return self
+
+    def structure(self) -> dict[str, str]:
+        """The same as a field of `SamplingParams`."""
+        if self.json_schema is not None:
+            return {"json_schema": json.dumps(self.json_schema)}
+        if self.regex is not None:
+            return {"regex": self.regex}
+        if self.choice is not None:
+            return {"grammar": f"start: {' | '.join(map(json.dumps, self.choice))}"}
+        return {"grammar": self.grammar or ""}
+
+
+LogitBias = Annotated[dict[int, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=MAX_BIASED_TOKENS)]
+
+
 class CompletionFields(RequestModel):
     """What chat and text completions have in common."""
 
@@ -94,9 +133,35 @@ class CompletionFields(RequestModel):
     stop: Stops | None = None
     response_format: ResponseFormat | None = None
     ignore_eos: bool | None = None
+    priority: int = Field(default=0, ge=-100, le=100)
+    """Lower goes first among the sender's own requests; above 0 it steps back behind everyone's."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds after which the request is given up, waiting or running."""
-    logit_bias: Unsupported = None
+    logit_bias: LogitBias | None = None
+    structured_outputs: StructuredOutputs | None = None
+
+    @model_validator(mode="after")
+    def _one_structure(self) -> Self:
+        if self.structured_outputs is not None and self.answer_schema is not None:
+            raise refusal("structured_outputs", "it excludes response_format")
+        return self
+
+    @property
+    def answer_schema(self) -> str | None:
+        """The JSON schema of the answer, as JSON text."""
+        return self.response_format.schema_text() if self.response_format else None
+
+    def structure(self) -> dict[str, str]:
+        """What the completion must satisfy, as a field of `SamplingParams`."""
+        if self.structured_outputs is not None:
+            return self.structured_outputs.structure()
+        schema = self.answer_schema
+        return {} if schema is None else {"json_schema": schema}
+
+    @property
+    def wanted_logprobs(self) -> int | None:
+        """As `SamplingParams.logprobs`."""
+        return None
 
     @property
     def choices(self) -> int:
@@ -123,7 +188,9 @@ class CompletionFields(RequestModel):
             seed=None if self.seed is None else _wrap_int64(self.seed + choice),
             stop=tuple(self.stop or ()),
             ignore_eos=self.ignore_eos or False,
-            json_schema=self.response_format.schema_text() if self.response_format else None,
+            logit_bias=tuple((self.logit_bias or {}).items()),
+            logprobs=self.wanted_logprobs,
+            **self.structure(),
         )
 
 

@@ -11,12 +11,15 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from readahead_serving.api.models import LanguageModel
-from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, Usage
+from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, TokenLogprobs, Usage
 from readahead_serving.errors import ContextLengthExceeded, DeadlineExceeded, GenerationFailed, ServingError
 from readahead_serving.metrics import ServingMetrics
 
 ADMISSION_GRACE_S = 1.0
 """How long a stream's headers wait for the engine's word, so that a full queue is still a status and not an event."""
+
+SALT_HEADER = "x-readahead-salt"
+"""Names the tenant on whose behalf the gateway asks."""
 
 
 class ChoiceDelta(NamedTuple):
@@ -32,6 +35,7 @@ class Choice(NamedTuple):
     text: str
     finish_reason: FinishReason
     usage: Usage
+    logprobs: list[TokenLogprobs]
 
 
 def completion_budget(window: int, prompt_tokens: int, asked: int | None, default: int, *, param: str) -> int:
@@ -97,17 +101,27 @@ class Generation:
     async def collect(self) -> list[Choice]:
         """Waits for all choices to finish, and closes."""
         texts: list[list[str]] = [[] for _ in range(self._size)]
+        logprobs: list[list[TokenLogprobs]] = [[] for _ in range(self._size)]
         last: dict[int, GenerationDelta] = {}
         async with contextlib.aclosing(self):
             async for index, delta in self:
                 texts[index].append(delta.text)
+                logprobs[index] += delta.logprobs
                 last[index] = delta
-        return [_choice("".join(texts[i]), last[i]) for i in range(self._size)]
+        return [_choice("".join(texts[i]), last[i], logprobs[i]) for i in range(self._size)]
 
 
 def arrival(request: Request) -> float:
     """When a request came, as the middleware noted it."""
     return float(getattr(request.state, "arrived", 0.0)) or time.monotonic()
+
+
+def salt_of(request: Request) -> str:
+    """What parts the caches and the fair shares of tenants, from the gateway's header; empty without one.
+
+    Whoever may send this header holds the server's key and speaks for all tenants.
+    """
+    return request.headers.get(SALT_HEADER, "")
 
 
 def total_usage(usages: Sequence[Usage], choices: int) -> dict[str, object]:
@@ -128,9 +142,9 @@ def total_usage(usages: Sequence[Usage], choices: int) -> dict[str, object]:
     }
 
 
-def _choice(text: str, last: GenerationDelta) -> Choice:
+def _choice(text: str, last: GenerationDelta, logprobs: list[TokenLogprobs]) -> Choice:
     assert last.finish_reason is not None, "a stream ended without a finish reason"
-    return Choice(text, last.finish_reason, last.usage)
+    return Choice(text, last.finish_reason, last.usage, logprobs)
 
 
 async def _measured(

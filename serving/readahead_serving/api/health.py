@@ -19,7 +19,7 @@ def health_router(context: ServerContext) -> APIRouter:
 
     @router.get("/health/ready")
     async def ready() -> Response:
-        reason = context.models.unready_reason()
+        reason = "the server is shutting down" if context.drain.is_draining else context.models.unready_reason()
         if reason is not None:
             return JSONResponse({"status": "unready", "reason": reason}, 503)
         return JSONResponse({"status": "ready"})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from readahead_serving.backends.base import Engine
 from readahead_serving.embeddings import EmbeddingModel
 from readahead_serving.errors import EngineUnavailable, ModelNotFound
+from readahead_serving.packs.shelf import PackShelf
 
 
 class PromptTokenizer(Protocol):
@@ -22,7 +23,14 @@ class PromptTokenizer(Protocol):
 
     def encode_prompt(self, text: str) -> list[int]: ...
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]: ...
+    @property
+    def knows_tools(self) -> bool: ...
+
+    def encode_chat(
+        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[int]: ...
+
+    def token_bytes(self, token_id: int) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,10 @@ class LanguageModel:
     tokenizer: PromptTokenizer
     max_model_len: int
     """Tokens of prompt and completion together, at most."""
+    packs: PackShelf | None = None
+    """Its knowledge packs; None where the backend has none."""
+    backend: Literal["native", "transformers"] = "native"
+    """What computes it."""
 
 
 @dataclass(slots=True)

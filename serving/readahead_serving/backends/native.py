@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import ClassVar, Protocol, Self
 
-from readahead_serving.engine.client import EngineProcess
-from readahead_serving.engine.grammar import check_json_schema
-from readahead_serving.engine.messages import EngineLoaded, StepOutputs
-from readahead_serving.engine.request import AbortRequest, EngineStats, GenerationDelta, GenerationRequest
+from readahead_serving.backends.admission import AdmissionControl
+from readahead_serving.backends.watchdog import Watchdog
+from readahead_serving.engine.client import ENGINE_MODULE, EngineProcess
+from readahead_serving.engine.grammar import check_structure, structure_of
+from readahead_serving.engine.messages import EngineLoaded, SequenceOutput, StepOutputs
+from readahead_serving.engine.pack_messages import PackCommand, PackEvent
+from readahead_serving.engine.request import (
+    DEADLINE_EXCEEDED,
+    AbortRequest,
+    EngineStats,
+    GenerationDelta,
+    GenerationRequest,
+)
 from readahead_serving.engine.stream import RequestStream, TokenTexts
-from readahead_serving.engine.validation import check_request
-from readahead_serving.errors import EngineBusy, EngineUnavailable, RequestRefused, ServingError
+from readahead_serving.engine.validation import check_limits, check_request
+from readahead_serving.errors import EngineUnavailable, RequestRefused, ServingError
 from readahead_serving.settings import ServingSettings
 
-STALL_S = 30.0
-"""Seconds without a word from a working engine after which it counts as stuck. A step takes well under ten."""
 RESTART_DELAY_S = (0.1, 30.0)
 """First and longest wait before a restart; doubled each time the engine dies before it has computed anything."""
 _NO_STATS = EngineStats(
@@ -36,12 +43,29 @@ _NO_STATS = EngineStats(
 log = logging.getLogger(__name__)
 
 
+class PackLink(Protocol):
+    """What a pack shelf does for an engine."""
+
+    def connect(self, send: Callable[[PackCommand], None]) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+    def on_event(self, event: PackEvent) -> None: ...
+
+    async def prepare(self, salt: str, prompt: list[int]) -> object:
+        """Sees to it that a pack that the prompt begins with is in memory."""
+        ...
+
+
 class NativeEngine:
     """Implements `backends.base.Engine` over an `EngineProcess`.
 
     Requests in flight, aborted ones included until the engine confirms their end, are at most `max_running +
     max_waiting`: that bounds every queue between here and the engine. Use `start`.
     """
+
+    process_module: ClassVar[str] = ENGINE_MODULE
+    """What the engine process runs."""
 
     def __init__(self, settings: ServingSettings, model_path: Path, tokenizer: TokenTexts) -> None:
         self._settings = settings
@@ -51,13 +75,14 @@ class NativeEngine:
         self._loaded: EngineLoaded | None = None
         self._stats = _NO_STATS
         self._streams: dict[str, RequestStream] = {}
-        self._heard_at = 0.0
-        self._finished_at: deque[float] = deque(maxlen=32)
+        self._watchdog = Watchdog(settings.stall_s, settings.stall_restart_s, lambda: bool(self._streams))
+        self._admission: AdmissionControl | None = None
+        self._packs: PackLink | None = None
         self._closing = False
         self._supervisor: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, settings: ServingSettings, model_path: Path, tokenizer: TokenTexts) -> NativeEngine:
+    async def start(cls, settings: ServingSettings, model_path: Path, tokenizer: TokenTexts) -> Self:
         """Starts the engine and waits until it is ready.
 
         Args:
@@ -80,6 +105,12 @@ class NativeEngine:
         assert self._loaded is not None
         return min(self._loaded.max_positions, self._loaded.kv_tokens_total)
 
+    def use_packs(self, packs: PackLink) -> None:
+        """Connects packs with this engine, and with each process that follows when one dies."""
+        self._packs = packs
+        if self._process is not None:
+            packs.connect(self._process.send)
+
     @property
     def pid(self) -> int | None:
         """The engine process's id; None while there is none."""
@@ -92,9 +123,17 @@ class NativeEngine:
         """
         assert self._loaded is not None
         check_request(request, vocab_size=self._loaded.vocab_size, window=self.max_model_len)
-        if request.sampling.json_schema is not None:
-            await asyncio.to_thread(check_json_schema, request.sampling.json_schema)
+        check_limits(
+            request,
+            max_prompt_tokens=self._settings.max_prompt_tokens,
+            max_completion_tokens=self._settings.max_completion_tokens,
+        )
+        if structure_of(request.sampling) is not None:
+            await asyncio.to_thread(check_structure, request.sampling)
+        if self._packs is not None:
+            await self._packs.prepare(request.salt, request.prompt_tokens)
         stream = self._submit(request)
+        timer = self._time_limit(request, stream)
         try:
             while True:
                 delta = await stream.next()
@@ -102,15 +141,15 @@ class NativeEngine:
                 if delta.finish_reason is not None:
                     return
         finally:
+            if timer is not None:
+                timer.cancel()
             self._abandon(request.request_id, stream)
 
     def stats(self) -> EngineStats:
         return self._stats
 
     def is_ready(self) -> bool:
-        if self._process is None:
-            return False
-        return not self._streams or time.monotonic() - self._heard_at < STALL_S
+        return self._process is not None and not self._watchdog.is_stalled
 
     async def close(self) -> None:
         """Ends the engine process; requests in flight end with `EngineUnavailable`."""
@@ -121,25 +160,26 @@ class NativeEngine:
         await self._drop_process(EngineUnavailable("The server is shutting down."))
 
     def _submit(self, request: GenerationRequest) -> RequestStream:
-        if self._process is None:
+        if self._process is None or self._admission is None:
             state = "shutting down" if self._closing else "starting"
             raise EngineUnavailable(f"The engine is {state}: try again in a few seconds.")
         if request.request_id in self._streams:
             raise RequestRefused(f"The request id {request.request_id!r} is in use.", code="duplicate_request_id")
-        if len(self._streams) >= self._settings.max_running + self._settings.max_waiting:
-            raise EngineBusy("Too many requests are waiting: try again later.", self._predicted_wait_s())
+        self._admission.admit(request, self._stats)
         if not self._streams:
-            self._heard_at = time.monotonic()
+            self._watchdog.heard()
         stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer)
         self._process.send(request)
         return stream
 
-    def _predicted_wait_s(self) -> float:
-        """Seconds until the next request should end, from how fast the last ones did."""
-        if not self._finished_at:
-            return 1.0
-        elapsed = time.monotonic() - self._finished_at[0]
-        return min(60.0, max(0.05, elapsed / len(self._finished_at)))
+    def _time_limit(self, request: GenerationRequest, stream: RequestStream) -> asyncio.TimerHandle | None:
+        """Ends a request at its deadline even when the engine hangs."""
+        if request.deadline is None:
+            return None
+        end = SequenceOutput(
+            request_id=request.request_id, token_ids=[], finish_reason="abort", error=DEADLINE_EXCEEDED
+        )
+        return asyncio.get_running_loop().call_later(max(0.0, request.deadline - time.time()), stream.push, end)
 
     def _abandon(self, request_id: str, stream: RequestStream) -> None:
         """Has the engine end a request that nobody reads any more, unless it has ended there."""
@@ -148,8 +188,11 @@ class NativeEngine:
             self._process.send(AbortRequest(request_id=request_id))
 
     async def _launch(self) -> None:
-        process, self._loaded = await EngineProcess.start(self._settings, self._model_path)
+        process, self._loaded = await EngineProcess.start(self._settings, self._model_path, self.process_module)
         self._process = process
+        self._admission = AdmissionControl(self._settings, self._loaded.kv_tokens_total)
+        if self._packs is not None:
+            self._packs.connect(process.send)
 
     async def _supervise(self) -> None:
         delay, longest = RESTART_DELAY_S
@@ -166,6 +209,7 @@ class NativeEngine:
         """Passes outputs on until the process dies. Returns whether it has computed anything."""
         if self._process is None:
             return False
+        watch = asyncio.create_task(self._kill_when_hung(self._process))
         try:
             while True:
                 self._dispatch(await self._process.receive())
@@ -173,20 +217,33 @@ class NativeEngine:
             log.warning("%s Requests in flight are lost; it is started again.", error)
         except Exception:  # the top of a loop: a bug of ours must not leave requests waiting with nobody to end them
             log.exception("the engine's outputs cannot be read; it is started again")
+        finally:
+            watch.cancel()
         worked = self._stats.steps > 0
         await self._drop_process(EngineUnavailable("The engine stopped while it worked on this request: try again."))
         return worked
 
+    async def _kill_when_hung(self, process: EngineProcess) -> None:
+        await self._watchdog.hung()
+        log.warning("The engine has made no step for %g s though requests wait.", self._settings.stall_restart_s)
+        process.kill()
+
     def _dispatch(self, message: StepOutputs) -> None:
-        self._heard_at = time.monotonic()
+        assert self._admission is not None
+        self._watchdog.heard()
         if message.stats is not None:
             self._stats = message.stats
+        for event in message.packs:
+            if self._packs is not None:
+                self._packs.on_event(event)
         for output in message.outputs:
             stream = self._streams[output.request_id]
             stream.push(output)
+            if output.token_ids:
+                self._admission.started(output.request_id)
             if output.finish_reason is not None:
                 del self._streams[output.request_id]
-                self._finished_at.append(self._heard_at)
+                self._admission.end(output.request_id, stream.completion_tokens)
             elif stream.is_finished:  # a stop string, which the engine knows nothing of
                 self._abandon(output.request_id, stream)
 
@@ -196,5 +253,7 @@ class NativeEngine:
         self._stats = _NO_STATS
         for stream in streams.values():
             stream.fail(failure)
+        if self._packs is not None and process is not None:
+            self._packs.disconnect()
         if process is not None:
             await process.close()

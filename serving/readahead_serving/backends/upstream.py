@@ -11,7 +11,14 @@ from typing import Any
 import httpx
 import msgspec
 
-from readahead_serving.engine.request import EngineStats, FinishReason, GenerationDelta, GenerationRequest, Usage
+from readahead_serving.engine.request import (
+    EngineStats,
+    FinishReason,
+    GenerationDelta,
+    GenerationRequest,
+    SamplingParams,
+    Usage,
+)
 from readahead_serving.errors import EngineBusy, EngineUnavailable, RequestRefused, ServingError
 
 _CONNECT_S = 10.0
@@ -62,7 +69,17 @@ class UpstreamEngine:
         return engine
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationDelta]:
-        """See the protocol. Closing it closes the upstream's connection, which aborts the request there."""
+        """See the protocol. Closing it closes the upstream's connection, which aborts the request there.
+
+        Raises:
+            RequestRefused: Log probabilities are asked for, which need the upstream's token ids.
+        """
+        if request.sampling.logprobs is not None:
+            raise RequestRefused(
+                "logprobs: this model runs on another server, whose log probabilities are not passed on.",
+                param="logprobs",
+                code="unsupported_parameter",
+            )
         self._running += 1
         finished = False
         try:
@@ -160,6 +177,8 @@ def _body(request: GenerationRequest, model: str) -> dict[str, Any]:
         "stop": list(sampling.stop) or None,
         "ignore_eos": sampling.ignore_eos or None,
         "response_format": _response_format(sampling.json_schema),
+        "structured_outputs": _structured_outputs(sampling),
+        "logit_bias": {str(token): value for token, value in sampling.logit_bias} or None,
         "timeout": None if request.deadline is None else max(0.001, request.deadline - time.time()),
     }
     return body | {name: value for name, value in optional.items() if value is not None}
@@ -169,6 +188,13 @@ def _response_format(schema: str | None) -> dict[str, Any] | None:
     if schema is None:
         return None
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": msgspec.json.decode(schema)}}
+
+
+def _structured_outputs(sampling: SamplingParams) -> dict[str, str] | None:
+    """As vLLM calls it; its grammars are in the dialect of its own back end."""
+    if sampling.regex is not None:
+        return {"regex": sampling.regex}
+    return None if sampling.grammar is None else {"grammar": sampling.grammar}
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

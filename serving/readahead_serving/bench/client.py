@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -31,10 +31,30 @@ class Target:
     api_key: str
 
 
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """One request of a load: greedy and streamed."""
+
+    messages: Sequence[dict[str, str]]
+    max_tokens: int
+    cancel_after_s: float | None = None
+    """Seconds after which the client hangs up; None for never."""
+
+
+def user_message(text: str) -> list[dict[str, str]]:
+    """A conversation of one message."""
+    return [{"role": "user", "content": text}]
+
+
 @dataclass(slots=True)
 class Timing:
     """One request as its client saw it. Times are seconds since it was sent."""
 
+    sent_at: float = 0.0
+    """Monotonic clock."""
+    text: str = ""
+    was_cancelled: bool = False
+    """Whether the client hung up on purpose before the end."""
     text_at: list[float] = field(default_factory=list)
     """When each chunk with text came."""
     done_at: float = 0.0
@@ -64,35 +84,29 @@ class LoadClient:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def run(self, prompts: Sequence[str], *, max_tokens: int, concurrency: int) -> list[Timing]:
-        """Sends every prompt, `concurrency` at a time: a new one goes out the moment one comes back."""
-        waiting = iter(prompts)
-
-        async def user() -> list[Timing]:
-            return [await self._timed(prompt, max_tokens) for prompt in waiting]
-
-        return list(chain.from_iterable(await asyncio.gather(*(user() for _ in range(concurrency)))))
-
-    async def _timed(self, prompt: str, max_tokens: int) -> Timing:
-        timing = Timing()
-        sent = time.monotonic()
+    async def send(self, request: LoadRequest) -> Timing:
+        """Sends one request and times what comes back; failures are told in the timing."""
+        timing = Timing(sent_at=time.monotonic())
         try:
-            async for event in self._events(prompt, max_tokens):
-                _take_in(event, timing, time.monotonic() - sent)
+            async with asyncio.timeout(request.cancel_after_s):
+                async for event in self._events(request):
+                    _take_in(event, timing, time.monotonic() - timing.sent_at)
+        except TimeoutError:
+            timing.was_cancelled = True
         except BenchFailed as error:
             timing.error = str(error)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             timing.error = f"{type(error).__name__}: {error}"
-        timing.done_at = time.monotonic() - sent
-        if timing.error is None and not timing.text_at:
+        timing.done_at = time.monotonic() - timing.sent_at
+        if timing.error is None and not timing.text_at and not timing.was_cancelled:
             timing.error = "no text came"
         return timing
 
-    async def _events(self, prompt: str, max_tokens: int) -> AsyncIterator[dict[str, Any]]:
+    async def _events(self, request: LoadRequest) -> AsyncIterator[dict[str, Any]]:
         body = {
             "model": self._target.model,
-            "messages": [{"role": "user", "content": prompt}],
-            "max_tokens": max_tokens,
+            "messages": list(request.messages),
+            "max_tokens": request.max_tokens,
             "temperature": 0,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -121,8 +135,9 @@ def _take_in(event: dict[str, Any], timing: Timing, now: float) -> None:
     if "error" in event:
         raise BenchFailed(str(event["error"]))
     for choice in islice(event.get("choices") or (), 1):
-        if choice["delta"].get("content"):
+        if text := choice["delta"].get("content"):
             timing.text_at.append(now)
+            timing.text += text
     if usage := event.get("usage"):
         timing.prompt_tokens = usage["prompt_tokens"]
         timing.completion_tokens = usage["completion_tokens"]

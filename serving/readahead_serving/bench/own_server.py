@@ -7,6 +7,7 @@ import contextlib
 import socket
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import httpx
 
@@ -25,9 +26,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@dataclass(frozen=True, slots=True)
+class OwnServer:
+    """A running server of our own."""
+
+    url: str
+    """Up to /v1."""
+    process: asyncio.subprocess.Process
+
+
 @contextlib.asynccontextmanager
-async def own_server(settings: ServingSettings) -> AsyncIterator[str]:
-    """Runs a server of these settings on a free port of this machine, without a key; gives its URL up to /v1.
+async def own_server(settings: ServingSettings) -> AsyncIterator[OwnServer]:
+    """Runs a server of these settings on a free port of this machine, without a key.
 
     Raises:
         BenchFailed: It ended, or was not ready in time. What it said stands on standard error.
@@ -39,7 +49,7 @@ async def own_server(settings: ServingSettings) -> AsyncIterator[str]:
     try:
         async with asyncio.timeout(_START_S):
             await _until_ready(address, process)
-        yield f"{address}/v1"
+        yield OwnServer(f"{address}/v1", process)
     except TimeoutError as error:
         raise BenchFailed(f"The server wasn't ready within {_START_S:.0f} s.") from error
     finally:

@@ -1,8 +1,7 @@
-"""From timings to figures: one stable JSON object, and a table for people."""
+"""From timings to figures: one stable JSON object, and tables for people."""
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,35 +9,32 @@ from typing import Any
 from rich.table import Table
 
 from readahead_serving.bench.client import Timing
-from readahead_serving.bench.workloads import Goal
+from readahead_serving.bench.spread import PERCENTILES, percentile, spread
+from readahead_serving.bench.workloads.base import Goal
 
-_PERCENTILES = (50, 95, 99)
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Linear interpolation between the two nearest ranks; `values` is sorted and not empty."""
-    at = (len(values) - 1) * percent / 100
-    below = int(at)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (values[above] - values[below]) * (at - below)
+_COMMON = ("prompt_tokens", "completion_tokens", "computed_tokens", "cached_tokens", "requests", "wall_s")
 
 
 def summarise(timings: Sequence[Timing], wall_s: float, goal: Goal) -> dict[str, Any]:
     """The metrics of one level of load. Failed requests are counted; only finished ones have latencies.
+
+    `tbt_ms` pools the gaps of all requests; `max_tbt_ms` takes each request's longest, for a mean hides stalls.
 
     Args:
         timings: Of all requests sent.
         wall_s: From the first one sent to the last one back.
         goal: What makes a request a good one.
     """
-    finished = [timing for timing in timings if timing.error is None]
+    failed = [timing for timing in timings if timing.error is not None]
+    finished = [timing for timing in timings if timing.error is None and not timing.was_cancelled]
     prompt_tokens = sum(timing.prompt_tokens for timing in finished)
     cached_tokens = sum(timing.cached_tokens for timing in finished)
     completion_tokens = sum(timing.completion_tokens for timing in finished)
     return {
-        "ttft_ms": _spread([timing.text_at[0] for timing in finished]),
-        "tbt_ms": _spread([gap for timing in finished for gap in timing.gaps]),
-        "e2e_ms": _spread([timing.done_at for timing in finished]),
+        "ttft_ms": spread([timing.text_at[0] for timing in finished]),
+        "tbt_ms": spread([gap for timing in finished for gap in timing.gaps]),
+        "max_tbt_ms": spread([max(timing.gaps) for timing in finished if timing.gaps]),
+        "e2e_ms": spread([timing.done_at for timing in finished]),
         "output_tokens_per_s": round(completion_tokens / wall_s, 2),
         "requests_per_s": round(len(finished) / wall_s, 3),
         "goodput_rps": round(sum(_is_good(timing, goal) for timing in finished) / wall_s, 3),
@@ -47,35 +43,73 @@ def summarise(timings: Sequence[Timing], wall_s: float, goal: Goal) -> dict[str,
         "computed_tokens": prompt_tokens - cached_tokens,
         "completion_tokens": completion_tokens,
         "requests": len(timings),
-        "errors": len(timings) - len(finished),
-        "error_messages": dict(Counter(timing.error for timing in timings if timing.error is not None)),
+        "errors": len(failed),
+        "error_messages": dict(Counter(timing.error for timing in failed)),
         "wall_s": round(wall_s, 3),
     }
 
 
-def as_table(report: dict[str, Any]) -> Table:
-    """The levels of a report side by side."""
+def ratios(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, float | None]:
+    """How many times better we are than a peer: below 1 we lose; None where there is nothing to divide."""
+    return {
+        "ttft_p50": _ratio(theirs["ttft_ms"]["p50"], ours["ttft_ms"]["p50"]),
+        "tbt_p50": _ratio(theirs["tbt_ms"]["p50"], ours["tbt_ms"]["p50"]),
+        "max_tbt_p99": _ratio(theirs["max_tbt_ms"]["p99"], ours["max_tbt_ms"]["p99"]),
+        "output_tokens_per_s": _ratio(ours["output_tokens_per_s"], theirs["output_tokens_per_s"]),
+        "goodput_rps": _ratio(ours["goodput_rps"], theirs["goodput_rps"]),
+    }
+
+
+def as_tables(report: dict[str, Any]) -> list[Table]:
+    """The levels of a report side by side, each server's below the other's, and what only this workload measures."""
     server, hardware = report["server"], report["hardware"]
     title = f"{report['workload']}: {server['model']} at {server['url']}, {hardware['cpu']}, {hardware['cores']} cores"
-    table = Table(title=title, caption="TTFT, TBT and e2e: p50 / p95 / p99 in ms")
-    for column in ("users", "TTFT", "TBT", "e2e", "tok/s", "req/s", "errors"):
+    tables = [_levels(title, report["runs"])]
+    for peer in report.get("peers", ()):
+        name = f"{peer['server']['model']} at {peer['server']['url']}"
+        tables += [_levels(name, peer["runs"]), _ratio_table(f"ours over {name}", peer)]
+    return [*tables, _own_figures(report["runs"])]
+
+
+def _levels(title: str, runs: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title=title, caption="TTFT, TBT and e2e: p50 / p95 / p99 in ms; stall: p99 of each longest gap")
+    for column in ("users", "TTFT", "TBT", "stall", "e2e", "tok/s", "req/s", "errors"):
         table.add_column(column, justify="right", no_wrap=True)
-    for run in report["runs"]:
+    for run in runs:
         metrics = run["metrics"]
-        spreads = (_cell(metrics[name]) for name in ("ttft_ms", "tbt_ms", "e2e_ms"))
+        ttft, tbt, e2e = (_cell(metrics[name]) for name in ("ttft_ms", "tbt_ms", "e2e_ms"))
+        stall = metrics["max_tbt_ms"]["p99"]
         rates = (str(metrics[name]) for name in ("output_tokens_per_s", "requests_per_s", "errors"))
-        table.add_row(str(run["load"]["concurrency"]), *spreads, *rates)
+        level = str(run["load"]["concurrency"])
+        table.add_row(level, ttft, tbt, "-" if stall is None else f"{stall:.0f}", e2e, *rates)
     return table
 
 
-def _spread(seconds: Sequence[float]) -> dict[str, float | None]:
-    """Percentiles and mean in milliseconds; nulls where nothing was measured."""
-    ordered = sorted(seconds)
-    spread: dict[str, float | None] = {
-        f"p{p}": round(percentile(ordered, p) * 1000, 2) if ordered else None for p in _PERCENTILES
-    }
-    spread["mean"] = round(statistics.fmean(ordered) * 1000, 2) if ordered else None
-    return spread
+def _ratio_table(title: str, peer: dict[str, Any]) -> Table:
+    table = Table(title=title, caption="above 1: ours is better")
+    for column in ("users", *peer["ratios"][0]):
+        table.add_column(column, justify="right")
+    for run, figures in zip(peer["runs"], peer["ratios"], strict=True):
+        table.add_row(str(run["load"]["concurrency"]), *map(_show, figures.values()))
+    return table
+
+
+def _own_figures(runs: Sequence[dict[str, Any]]) -> Table:
+    """Tokens, and the metrics that only one workload has, a row each and a column for each level."""
+    table = Table("metric", *(f"{run['load']['concurrency']} users" for run in runs))
+    standard = set(summarise([], 1.0, Goal(0, 0))) - set(_COMMON)
+    names = dict.fromkeys(name for run in runs for name in run["metrics"] if name not in standard)
+    for name in names:
+        table.add_row(name, *(_show(run["metrics"].get(name)) for run in runs))
+    return table
+
+
+def _show(value: Any) -> str:
+    return _cell(value) if isinstance(value, dict) else "-" if value is None else str(value)
+
+
+def _ratio(over: float | None, under: float | None) -> float | None:
+    return round(over / under, 2) if over is not None and under else None
 
 
 def _is_good(timing: Timing, goal: Goal) -> bool:
@@ -83,5 +117,5 @@ def _is_good(timing: Timing, goal: Goal) -> bool:
     return timing.text_at[0] * 1000 <= goal.ttft_ms and (not gaps or percentile(gaps, 95) * 1000 <= goal.tbt_ms)
 
 
-def _cell(spread: dict[str, float | None]) -> str:
-    return " / ".join("-" if spread[f"p{p}"] is None else f"{spread[f'p{p}']:.0f}" for p in _PERCENTILES)
+def _cell(figures: dict[str, float | None]) -> str:
+    return " / ".join("-" if figures[f"p{p}"] is None else f"{figures[f'p{p}']:.0f}" for p in PERCENTILES)

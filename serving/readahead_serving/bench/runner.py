@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import shlex
 import sys
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +16,12 @@ from rich.console import Console
 from readahead_serving.bench.client import LoadClient, Target, first_model
 from readahead_serving.bench.hardware import describe_hardware
 from readahead_serving.bench.own_server import own_server
-from readahead_serving.bench.report import as_table, summarise
-from readahead_serving.bench.workloads import WORKLOADS, Workload
+from readahead_serving.bench.probe import ServerProbe
+from readahead_serving.bench.report import as_tables, ratios, summarise
+from readahead_serving.bench.workloads import WORKLOADS, Bench, Workload
+from readahead_serving.bench.workloads.chat import chat_requests
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
-
-_WAVES = 4
-"""Requests of a level for each of its users, where the caller names no number."""
-_FEWEST_REQUESTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +36,10 @@ class BenchOptions:
     requests: int | None = None
     """At each level of concurrency."""
     max_tokens: int | None = None
+    prefix_tokens: int | None = None
+    """Tokens of the shared or long texts, where the workload has some."""
+    peers: tuple[str, ...] = ()
+    """Other servers that get the same load by turns; each is asked for its first model."""
 
 
 def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *, as_json: bool) -> None:
@@ -49,7 +49,7 @@ def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *
         workload: A key of WORKLOADS, or "list".
         options: How to run it.
         settings: Of the server that is started when `options` names none.
-        as_json: Print one JSON object instead of a table.
+        as_json: Print one JSON object instead of tables.
 
     Raises:
         BenchFailed: No such workload, no server, or not one request finished.
@@ -69,55 +69,95 @@ def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *
     if as_json:
         console.print(json.dumps(report), markup=False)
     else:
-        console.print(as_table(report), *(f"{count} failed: {text}" for text, count in messages.items()), sep="\n")
+        console.print(*as_tables(report), *(f"{count} failed: {text}" for text, count in messages.items()), sep="\n")
 
 
 async def measure(workload: Workload, options: BenchOptions, settings: ServingSettings) -> dict[str, Any]:
     """The report of a workload. `load` and `metrics` are those of the highest level; `runs` holds every level.
 
     Raises:
-        BenchFailed: No server answers.
+        BenchFailed: A server doesn't answer, or the workload needs one of our own and another is named.
     """
-    async with _server(options, settings) as url, contextlib.AsyncExitStack() as stack:
-        model = options.model or await first_model(url, options.api_key)
-        client = await stack.enter_async_context(LoadClient(Target(url, model, options.api_key)))
-        max_tokens = options.max_tokens or workload.max_tokens
-        await client.run(workload.prompts[-1:], max_tokens=max_tokens, concurrency=1)  # warm-up, not counted
-        levels = options.concurrency or workload.concurrency
-        runs = [await _level(client, workload, level, max_tokens, options.requests) for level in levels]
-    return {
+    if workload.needs_own_server and (options.url is not None or options.peers):
+        raise BenchFailed(f"{workload.name} starts and kills its own server: leave --url and --peer out.")
+    settings = settings.model_copy(update=dict(workload.server))
+    async with _server(workload, options, settings) as url, contextlib.AsyncExitStack() as stack:
+        targets = [Target(url, options.model or await _first_model(workload, url, options.api_key), options.api_key)]
+        targets += [Target(peer, await first_model(peer, ""), "") for peer in map(_with_v1, options.peers)]
+        benches = [(await stack.enter_async_context(LoadClient(target)), ServerProbe(target)) for target in targets]
+        runs: list[list[dict[str, Any]]] = [[] for _ in targets]
+        for client, _ in benches:
+            if not workload.needs_own_server:
+                await client.send(chat_requests(1, 4)[0])  # warm-up, not counted
+        for level in options.concurrency or workload.concurrency:
+            for (client, probe), levels in zip(benches, runs, strict=True):
+                levels.append(await _level(workload, options, settings, client, probe, level))
+    report = {
         "workload": workload.name,
-        "server": {"url": url, "model": model, "own": options.url is None},
+        "server": {"url": url, "model": targets[0].model, "own": options.url is None},
         "hardware": describe_hardware(),
         "command": shlex.join("KEY" if options.api_key and options.api_key in word else word for word in sys.argv),
-        **runs[-1],
-        "runs": runs,
+        **runs[0][-1],
+        "runs": runs[0],
     }
+    if options.peers:
+        report["peers"] = [
+            {
+                "server": {"url": target.url, "model": target.model, "own": False},
+                **levels[-1],
+                "runs": levels,
+                "ratios": [
+                    ratios(ours["metrics"], theirs["metrics"]) for ours, theirs in zip(runs[0], levels, strict=True)
+                ],
+            }
+            for target, levels in zip(targets[1:], runs[1:], strict=True)
+        ]
+    return report
 
 
 async def _level(
-    client: LoadClient, workload: Workload, concurrency: int, max_tokens: int, requests: int | None
+    workload: Workload,
+    options: BenchOptions,
+    settings: ServingSettings,
+    client: LoadClient,
+    probe: ServerProbe,
+    concurrency: int,
 ) -> dict[str, Any]:
-    count = requests or max(_FEWEST_REQUESTS, _WAVES * concurrency)
-    prompts = list(itertools.islice(itertools.cycle(workload.prompts), count))
-    started = time.monotonic()
-    timings = await client.run(prompts, max_tokens=max_tokens, concurrency=concurrency)
-    metrics = summarise(timings, time.monotonic() - started, workload.goal)
-    load = {
-        "kind": "closed loop",
+    bench = Bench(
+        client=client,
+        probe=probe,
+        settings=settings,
+        concurrency=concurrency,
+        requests=options.requests,
+        max_tokens=options.max_tokens or workload.max_tokens,
+        prefix_tokens=options.prefix_tokens or workload.prefix_tokens,
+        goal=workload.goal,
+    )
+    outcome = await workload.run(bench)
+    load = outcome.load | {
         "concurrency": concurrency,
-        "requests": count,
-        "max_tokens": max_tokens,
+        "requests": len(outcome.timings),
+        "max_tokens": bench.max_tokens,
         "temperature": 0,
-        "goal": {"ttft_ms": workload.goal.ttft_ms, "tbt_ms": workload.goal.tbt_ms},
+        "goal": {"ttft_ms": bench.goal.ttft_ms, "tbt_ms": bench.goal.tbt_ms},
     }
-    return {"load": load, "metrics": metrics}
+    return {"load": load, "metrics": summarise(outcome.timings, outcome.wall_s, bench.goal) | outcome.extra}
 
 
 @contextlib.asynccontextmanager
-async def _server(options: BenchOptions, settings: ServingSettings) -> AsyncIterator[str]:
-    if options.url is None:
-        async with own_server(settings) as url:
-            yield url
+async def _server(workload: Workload, options: BenchOptions, settings: ServingSettings) -> AsyncIterator[str]:
+    if workload.needs_own_server:
+        yield ""
+    elif options.url is None:
+        async with own_server(settings) as server:
+            yield server.url
     else:
-        yield options.url.rstrip("/").removesuffix("/v1") + "/v1"
+        yield _with_v1(options.url)
+
+
+async def _first_model(workload: Workload, url: str, api_key: str) -> str:
+    return "" if workload.needs_own_server else await first_model(url, api_key)
+
+
+def _with_v1(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1") + "/v1"

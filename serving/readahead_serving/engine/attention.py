@@ -1,7 +1,8 @@
-"""Attention of one step over the paged KV cache.
+"""Attention of one step over packs and the paged KV cache.
 
 Every query attends to one or more stretches of keys, each giving an output and the log-sum-exp of its scores, and the
-parts are merged exactly ("attention states", FlashInfer, https://flashinfer.ai/2024/02/02/cascade-inference.html).
+parts are merged exactly ("attention states", FlashInfer, https://flashinfer.ai/2024/02/02/cascade-inference.html):
+a pack, blocks that several sequences read, and blocks of its own. What several read is attended once for all of them.
 Two facts about PyTorch's CPU flash kernel shape the code: its causal mask is aligned at the top left, so that a prefix
 takes a call of its own without a mask; and it gives 0, not minus infinity, as the log-sum-exp of a row that sees no
 key, so that such rows must be kept out of a merge.
@@ -9,41 +10,24 @@ key, so that such rows must be kept out of a merge.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
 
+from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.scheduler.plan import Chunk
+from readahead_serving.engine.shared_attention import State, attend_blocks, attend_run, flash, merge
 
 IN_PLACE_SHARE = 0.5
 """Blocks are read in place when at least this share of the stretch they span belongs to the batch, else copied
 together; measured, the copy costs 30-60% of the attention itself."""
-
-
-def _flash(
-    q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask)
-    return cast("Tensor", out), cast("Tensor", lse)
-
-
-def merge_pair(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:
-    """Merges two attention states of the same queries.
-
-    Args:
-        first: Output (…, D) and natural log-sum-exp (…) in float32.
-        second: The same for other keys; every row must have seen a key.
-
-    Returns:
-        (…, D) in the outputs' dtype.
-    """
-    (out_a, lse_a), (out_b, lse_b) = first, second
-    share = torch.sigmoid(lse_a - lse_b).unsqueeze(-1)
-    return torch.lerp(out_b.float(), out_a.float(), share).to(out_a.dtype)
+MIN_SAVED_READS = 8
+"""Blocks that several sequences read are attended once for all of them where that saves at least so many readings of a
+block; below, the call and the merge that it takes cost more."""
 
 
 def merge_scattered(out: Tensor, lse: Tensor, owner: Tensor, rows: int) -> Tensor:
@@ -67,39 +51,76 @@ def merge_scattered(out: Tensor, lse: Tensor, owner: Tensor, rows: int) -> Tenso
 
 
 @dataclass(frozen=True, slots=True)
-class _DecodeGroup:
-    """The sequences that compute one token each, attended in a single call over all their blocks."""
+class _Held:
+    """A block that a sequence with one new token sees."""
 
-    count: int
+    row: int
+    block: int
+    tokens: int
+    """Of the block's tokens, how many it sees."""
+
+
+def _held(chunks: Seq[Chunk], block_tokens: int) -> list[_Held]:
+    return [
+        _Held(row, block, min(block_tokens, end - place * block_tokens))
+        for row, chunk in enumerate(chunks)
+        for end in (chunk.end - chunk.sequence.own_start,)
+        for place, block in enumerate(chunk.sequence.blocks)
+        if place * block_tokens < end
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedBlocks:
+    """Full blocks that the same rows read."""
+
+    rows: Tensor
+    """(R,) int64."""
+    blocks: Tensor
+    """(N,) int64."""
+
+    @classmethod
+    def split(cls, held: list[_Held]) -> tuple[list[_SharedBlocks], list[_Held]]:
+        """Takes out the blocks that it pays to read once for all their readers."""
+        readers: dict[int, list[int]] = defaultdict(list)
+        for one in held:
+            readers[one.block].append(one.row)
+        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for block, rows in readers.items():
+            groups[tuple(rows)].append(block)
+        paying = {rows: blocks for rows, blocks in groups.items() if (len(rows) - 1) * len(blocks) >= MIN_SAVED_READS}
+        taken = {block for blocks in paying.values() for block in blocks}
+        shared = [cls(torch.tensor(rows), torch.tensor(blocks)) for rows, blocks in paying.items()]
+        return shared, [one for one in held if one.block not in taken]
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnBlocks:
+    """Blocks read for one row each, all in a single call."""
+
     blocks: slice | Tensor
     """The cache's blocks to read: a stretch in place, or (N,) int64 to copy."""
     owner: Tensor
-    """(N,) int64: the sequence of each block; `count` for a block of nobody's."""
+    """(N,) int64: the row of each block; the number of rows for a block of nobody's."""
     mask: Tensor
     """(N, 1, 1, block tokens): 0 where the owner may look, minus infinity elsewhere."""
 
     @classmethod
-    def of(cls, chunks: Seq[Chunk], block_tokens: int, dtype: torch.dtype) -> _DecodeGroup:
-        held = [
-            (block, row, chunk.end - place * block_tokens)
-            for row, chunk in enumerate(chunks)
-            for place, block in enumerate(chunk.sequence.blocks)
-            if place * block_tokens < chunk.end
-        ]
-        ids = torch.tensor([block for block, _, _ in held])
+    def of(cls, held: list[_Held], rows: int, block_tokens: int, dtype: torch.dtype) -> _OwnBlocks:
+        ids = torch.tensor([one.block for one in held])
         low, high = int(ids.min()), int(ids.max()) + 1
         blocks: slice | Tensor = ids
-        if len(held) >= IN_PLACE_SHARE * (high - low):
+        if len(held) >= IN_PLACE_SHARE * (high - low) and len(set(ids.tolist())) == len(held):
             blocks = slice(low, high)
             place, size = ids - low, high - low
         else:
             place, size = torch.arange(len(held)), len(held)
-        owner = torch.full((size,), len(chunks)).index_copy_(0, place, torch.tensor([row for _, row, _ in held]))
+        owner = torch.full((size,), rows).index_copy_(0, place, torch.tensor([one.row for one in held]))
         visible = torch.zeros(size, dtype=torch.long)
-        visible.index_copy_(0, place, torch.tensor([tokens for _, _, tokens in held]))
+        visible.index_copy_(0, place, torch.tensor([one.tokens for one in held]))
         hidden = torch.arange(block_tokens) >= visible.unsqueeze(1)
         mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, float("-inf"))
-        return cls(len(chunks), blocks, owner, mask.view(size, 1, 1, block_tokens))
+        return cls(blocks, owner, mask.view(size, 1, 1, block_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +129,18 @@ class _Span:
 
     rows: slice
     prefix: Tensor | None
-    """(KV heads, P) int64 rows of the cache; None without earlier tokens."""
+    """(KV heads, P) int64 rows of the cache; None without earlier tokens in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PackReading:
+    """A pack and the rows of the step that read it."""
+
+    kv: PackKV
+    rows: Tensor
+    """(R,) int64, ascending."""
+    num_singles: int
+    """The first of them, which compute one token each."""
 
 
 class BatchAttention:
@@ -121,40 +153,96 @@ class BatchAttention:
         self._storage = storage
         singles = [chunk for chunk in chunks if chunk.count == 1]
         assert list(chunks[: len(singles)]) == singles, "chunks of one token come first"
+        self._num_singles = len(singles)
+        self._shared, held = _SharedBlocks.split(_held(singles, storage.block_tokens))
         dtype = storage.keys[0].dtype
-        self._decode = _DecodeGroup.of(singles, storage.block_tokens, dtype) if singles else None
+        self._own = _OwnBlocks.of(held, len(singles), storage.block_tokens, dtype) if held else None
         self._spans: list[_Span] = []
         start = len(singles)
         for chunk in chunks[len(singles) :]:
-            prefix = self._rows(chunk, 0, chunk.start).t().contiguous() if chunk.start else None
+            own_start = chunk.sequence.own_start
+            prefix = self._rows(chunk, own_start, chunk.start).t().contiguous() if chunk.start > own_start else None
             self._spans.append(_Span(slice(start, start + chunk.count), prefix))
             start += chunk.count
+        self._packs = _readings(chunks)
         self._written = torch.cat([self._rows(chunk, chunk.start, chunk.end) for chunk in chunks]).reshape(-1)
 
     def _rows(self, chunk: Chunk, start: int, end: int) -> Tensor:
-        positions = torch.arange(start, end)
-        blocks = torch.tensor(chunk.sequence.blocks)[positions // self._storage.block_tokens]
-        return self._storage.token_rows(blocks, positions % self._storage.block_tokens)
+        places = torch.arange(start, end) - chunk.sequence.own_start
+        blocks = torch.tensor(chunk.sequence.blocks)[places // self._storage.block_tokens]
+        return self._storage.token_rows(blocks, places % self._storage.block_tokens)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self._storage.write(layer, self._written, k, v)
+        # The queries that share a KV head are rows of one problem, so that each key is read once for all of them.
+        folded = q.reshape(len(q), self._storage.num_kv_heads, -1, self._storage.head_dim)
+        packs = [(reading, self._attend_pack(reading, layer, folded)) for reading in self._packs]
         parts = []
-        if self._decode is not None:
-            parts.append(self._attend_singles(self._decode, layer, q[: self._decode.count]))
-        parts.extend(self._attend_span(span, layer, q[span.rows], k[span.rows], v[span.rows]) for span in self._spans)
+        if self._num_singles:
+            parts.append(self._attend_singles(layer, folded[: self._num_singles], packs).reshape(-1, *q.shape[1:]))
+        parts.extend(self._attend_span(span, layer, q, k, v, packs) for span in self._spans)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _attend_singles(self, group: _DecodeGroup, layer: int, q: Tensor) -> Tensor:
-        # The queries that share a KV head are rows of one problem, so that each key is read once for all of them.
-        folded = q.reshape(group.count, self._storage.num_kv_heads, -1, self._storage.head_dim)
-        queries = folded.index_select(0, group.owner.clamp(max=group.count - 1))
-        keys, values = self._storage.keys[layer][group.blocks], self._storage.values[layer][group.blocks]
-        out, lse = _flash(queries, keys, values, mask=group.mask)
-        return merge_scattered(out, lse, group.owner, group.count).reshape(q.shape)
+    def _attend_pack(self, reading: _PackReading, layer: int, folded: Tensor) -> State:
+        state = attend_run(_stack(folded[reading.rows]), reading.kv.keys[layer], reading.kv.values[layer])
+        return _unstack(state, len(reading.rows))
 
-    def _attend_span(self, span: _Span, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        queries, keys, values = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
-        out, lse = _flash(queries, keys, values, causal=True)
+    def _attend_singles(self, layer: int, folded: Tensor, packs: list[tuple[_PackReading, State]]) -> Tensor:
+        keys, values = self._storage.keys[layer], self._storage.values[layer]
+        states, owners = [], []
+        if (own := self._own) is not None:
+            queries = folded.index_select(0, own.owner.clamp(max=len(folded) - 1))
+            states.append(flash(queries, keys[own.blocks], values[own.blocks], mask=own.mask))
+            owners.append(own.owner)
+        for shared in self._shared:
+            state = attend_blocks(_stack(folded[shared.rows]), keys[shared.blocks], values[shared.blocks])
+            states.append(_unstack(state, len(shared.rows)))
+            owners.append(shared.rows)
+        for reading, (out, lse) in packs:
+            count = reading.num_singles
+            states.append((out[:count], lse[:count]))
+            owners.append(reading.rows[:count])
+        outs, lses = (torch.cat(tensors) for tensors in zip(*states, strict=True))
+        return merge_scattered(outs, lses, torch.cat(owners), len(folded))
+
+    def _attend_span(
+        self, span: _Span, layer: int, q: Tensor, k: Tensor, v: Tensor, packs: list[tuple[_PackReading, State]]
+    ) -> Tensor:
+        queries, keys, values = (x[span.rows].transpose(0, 1).unsqueeze(0) for x in (q, k, v))
+        states = [flash(queries, keys, values, causal=True)]
         if span.prefix is not None:
-            out = merge_pair(_flash(queries, *self._storage.gather(layer, span.prefix)), (out, lse))
-        return out.squeeze(0).transpose(0, 1)
+            states.append(flash(queries, *self._storage.gather(layer, span.prefix)))
+        for reading, (out, lse) in packs:
+            low, high = torch.searchsorted(reading.rows, torch.tensor([span.rows.start, span.rows.stop])).tolist()
+            if low < high:
+                # (L, KV heads, group, D) is (L, heads, D)
+                states.append(
+                    (out[low:high].flatten(1, 2).transpose(0, 1)[None], lse[low:high].flatten(1, 2).t()[None])
+                )
+        return merge(states)[0].squeeze(0).transpose(0, 1)
+
+
+def _readings(chunks: Seq[Chunk]) -> list[_PackReading]:
+    rows: dict[int, list[int]] = defaultdict(list)
+    singles: dict[int, int] = defaultdict(int)
+    packs: dict[int, PackKV] = {}
+    start = 0
+    for chunk in chunks:
+        if (pack := chunk.sequence.pack) is not None:
+            packs[id(pack.kv)] = pack.kv
+            rows[id(pack.kv)].extend(range(start, start + chunk.count))
+            singles[id(pack.kv)] += chunk.count == 1
+        start += chunk.count
+    return [_PackReading(kv, torch.tensor(rows[key]), singles[key]) for key, kv in packs.items()]
+
+
+def _stack(folded: Tensor) -> Tensor:
+    """(R, KV heads, group, D) to (KV heads, R · group, D)."""
+    return folded.transpose(0, 1).flatten(1, 2)
+
+
+def _unstack(state: State, rows: int) -> State:
+    """A state of stacked queries to (R, KV heads, group, D) and (R, KV heads, group)."""
+    out, lse = state
+    heads, _, dim = out.shape
+    return out.view(heads, rows, -1, dim).transpose(0, 1), lse.view(heads, rows, -1).transpose(0, 1)

@@ -20,6 +20,7 @@ from readahead_serving.engine.messages import Command, EngineConfig, EngineFaile
 from readahead_serving.errors import EngineUnavailable, ModelLoadError
 from readahead_serving.settings import ServingSettings
 
+ENGINE_MODULE = "readahead_serving.engine.process"
 WAIT_POLICY = "PASSIVE"
 """How OpenMP's threads wait for each other, unless the environment says otherwise. Spinning, its default, keeps a core
 from the very thread that is waited for as soon as anything else runs: on two busy cores a decode step takes 590 ms
@@ -32,15 +33,21 @@ class EngineProcess:
     Use `start`. A process that has died is not restarted: start another.
     """
 
-    def __init__(self, settings: ServingSettings, model_path: Path) -> None:
+    def __init__(self, settings: ServingSettings, model_path: Path, module: str) -> None:
+        self._module = module
         self._folder = Path(tempfile.mkdtemp(prefix="readahead-engine-"))  # mode 0700
         self._config = EngineConfig(
             model_path=str(model_path),
             dtype=settings.dtype,
+            weights=settings.weights,
             kv_cache_bytes=settings.kv_cache_bytes,
             max_running=settings.max_running,
             prefill_chunk_tokens=settings.prefill_chunk_tokens,
+            tbt_target_ms=settings.tbt_target_ms,
+            tenant_share=settings.tenant_share,
             threads=settings.threads,
+            speculative_tokens=settings.speculative_tokens,
+            speculation_max_running=settings.speculation_max_running,
             commands=f"ipc://{self._folder}/commands",
             outputs=f"ipc://{self._folder}/outputs",
         )
@@ -61,14 +68,16 @@ class EngineProcess:
         return socket
 
     @classmethod
-    async def start(cls, settings: ServingSettings, model_path: Path) -> tuple[EngineProcess, EngineLoaded]:
-        """Starts the process and waits until its model is loaded.
+    async def start(
+        cls, settings: ServingSettings, model_path: Path, module: str = ENGINE_MODULE
+    ) -> tuple[EngineProcess, EngineLoaded]:
+        """Starts the process, which runs `module`, and waits until its model is loaded.
 
         Raises:
             ModelLoadError: The engine refuses the model or the settings.
             EngineUnavailable: It died while loading.
         """
-        process = cls(settings, model_path)
+        process = cls(settings, model_path, module)
         try:
             return process, await process._load()
         except BaseException:
@@ -79,7 +88,7 @@ class EngineProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "readahead_serving.engine.process",
+            self._module,
             stdin=PIPE,
             stdout=DEVNULL,
             env={"OMP_WAIT_POLICY": WAIT_POLICY, **os.environ},
@@ -127,6 +136,12 @@ class EngineProcess:
             received.cancel()
         raise EngineUnavailable(f"The engine process ended with code {self._exit.result()}.")
 
+    def kill(self) -> None:
+        """Ends the process at once; `receive` then raises. It keeps nothing that could be lost."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
     async def close(self) -> None:
         """Ends the process, whatever it is doing, and removes its sockets."""
         try:
@@ -137,8 +152,7 @@ class EngineProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _kill(self, process: Process, exit_code: asyncio.Future[int]) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()  # it keeps nothing that could be lost
+        self.kill()
         await exit_code
         assert process.stdin is not None
         process.stdin.close()

@@ -6,25 +6,34 @@ import time
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from readahead_serving.engine.grammar import Constraint
+from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.messages import SequenceOutput
-from readahead_serving.engine.request import EngineStats, FinishReason, GenerationRequest
-from readahead_serving.engine.sampling import TokenChooser, choose_tokens
+from readahead_serving.engine.pack_builds import BuildProgress, PackBuilds
+from readahead_serving.engine.request import (
+    DEADLINE_EXCEEDED,
+    EngineStats,
+    FinishReason,
+    GenerationRequest,
+    SamplingParams,
+    TokenLogprobs,
+)
+from readahead_serving.engine.sampling import Chosen, TokenChooser, choose_tokens, verify_draft
 from readahead_serving.engine.scheduler.loop import Scheduler
-from readahead_serving.engine.scheduler.plan import StepPlan
+from readahead_serving.engine.scheduler.plan import Chunk, StepPlan
 from readahead_serving.engine.sequence import Sequence
-
-DEADLINE_EXCEEDED = "deadline exceeded"
+from readahead_serving.engine.speculate import NO_SPECULATION, Drafter, Speculation
 
 
 class Model(Protocol):
     """What computes logits: `Executor`, or something simpler in tests of the engine alone."""
 
     def execute(self, plan: StepPlan) -> Tensor:
-        """Logits, (R, vocab) float32, of the chunks that catch up, in the plan's order."""
+        """Logits, (R, vocab) float32, of each chunk's last `num_rows` tokens, in the plan's order."""
         ...
 
 
@@ -38,8 +47,10 @@ class EngineCore:
         model: Computes logits.
         pool: The KV blocks that `scheduler` hands out.
         scheduler: Decides what each step computes.
-        compile_schema: Makes the constraint of a JSON schema.
+        compile_constraint: Makes the constraint that a request asks for, if it does.
         eos_ids: Tokens that end a completion.
+        speculation: How much greedy requests may run ahead.
+        builds: Lays packs out; None where none are built.
     """
 
     def __init__(
@@ -47,19 +58,23 @@ class EngineCore:
         model: Model,
         pool: BlockPool,
         scheduler: Scheduler,
-        compile_schema: Callable[[str], Constraint],
+        compile_constraint: Callable[[SamplingParams], Constraint | None],
         eos_ids: Collection[int],
+        speculation: Speculation = NO_SPECULATION,
+        builds: PackBuilds | None = None,
     ) -> None:
         self._model = model
         self._pool = pool
         self._scheduler = scheduler
-        self._compile_schema = compile_schema
+        self._compile_constraint = compile_constraint
         self._eos_ids = frozenset(eos_ids)
         self._sequences: dict[str, Sequence] = {}
         self._choosers: dict[str, TokenChooser] = {}
+        self._drafter = Drafter(speculation)
+        self._builds = builds
         self._outputs: list[SequenceOutput] = []
         self._started: dict[str, float] = {}  # requests whose first step is not yet reported
-        self._steps = self._prompt_tokens = self._completion_tokens = self._aborted = 0
+        self._steps = self._received = self._prompt_tokens = self._completion_tokens = self._aborted = 0
 
     @property
     def has_work(self) -> bool:
@@ -68,10 +83,10 @@ class EngineCore:
     def add(self, request: GenerationRequest) -> None:
         """Queues a request. Its id must be in use by no other."""
         assert request.request_id not in self._sequences, request.request_id
-        schema = request.sampling.json_schema
-        chooser = TokenChooser(request.sampling, self._compile_schema(schema) if schema is not None else None)
+        self._received += 1
+        chooser = TokenChooser(request.sampling, self._compile_constraint(request.sampling))
         if chooser.constraint is not None and (error := chooser.constraint.error):
-            self._outputs.append(_end(request.request_id, "error", f"The JSON schema cannot be used: {error}"))
+            self._outputs.append(_end(request.request_id, "error", f"No completion can be held to this: {error}"))
             return
         sequence = Sequence(request)
         self._sequences[request.request_id] = sequence
@@ -83,6 +98,45 @@ class EngineCore:
         if (sequence := self._sequences.get(request_id)) is not None:
             self._abort(sequence, None)
 
+    def attach_pack(self, pack_id: str, salt: str, kv: PackKV) -> None:
+        """Offers a pack to all prompts of the salt that begin with its tokens, from the next step on.
+
+        It costs its bytes once, however many read it, and counts against no budget here. The id must be free.
+        """
+        self._scheduler.cache.packs.attach(pack_id, salt, kv)
+
+    def detach_pack(self, pack_id: str) -> bool:
+        """Offers a pack no longer. An unknown id has been detached already.
+
+        Returns:
+            Whether its memory is given up now; otherwise it is when the last request that reads it ends.
+        """
+        packs = self._scheduler.cache.packs
+        return packs.detach(pack_id) if pack_id in packs else True
+
+    def build_pack(self, pack_id: str, salt: str, token_ids: list[int]) -> None:
+        """Computes the KV of a run of tokens behind all requests; attached packs that it begins with are made use of.
+
+        Ends like a request of that id, with one output: "length" when `export_pack` can be called, "abort" after
+        `abort(pack_id)`, or "error" if the cache can never hold it.
+        """
+        assert self._builds is not None
+        if len(token_ids) > self._pool.tokens_total:
+            room = f"the KV cache of {self._pool.tokens_total} tokens"
+            self._outputs.append(_end(pack_id, "error", f"A pack of {len(token_ids)} tokens does not fit {room}."))
+            return
+        self.add(self._builds.begin(pack_id, salt, token_ids))
+        self._builds.note(self._sequences[pack_id])
+
+    def export_pack(self, pack_id: str) -> PackKV:
+        """Hands over a pack that has been built, once."""
+        assert self._builds is not None
+        return self._builds.take(pack_id)
+
+    def build_progress(self) -> list[BuildProgress]:
+        """How far the packs under construction are."""
+        return self._builds.progress() if self._builds is not None else []
+
     def step(self) -> None:
         """Takes all requests one step further; without any it does nothing but prove that no KV is lost.
 
@@ -90,16 +144,21 @@ class EngineCore:
             KVPoolError: KV is lost: a bug.
         """
         self._expire(time.time())
+        self._drafter.propose(self._sequences.values(), self._scheduler.num_running)
         plan = self._scheduler.schedule()
         if not plan.chunks:
             assert not self._sequences, "requests wait and none can run"
             self._scheduler.check_integrity()
             return
         self._note_starts(plan)
+        began = time.perf_counter()
+        load = plan.load
         logits = self._model.execute(plan)
         self._steps += 1
         self._commit(plan)
-        self._choose(logits, [chunk.sequence for chunk in plan.chunks if chunk.catches_up])
+        self._choose(logits, [chunk for chunk in plan.chunks if chunk.catches_up])
+        self._settle(plan)
+        self._scheduler.observe(load, time.perf_counter() - began)
 
     def take_outputs(self) -> list[SequenceOutput]:
         """All outputs since the last call."""
@@ -107,16 +166,29 @@ class EngineCore:
         return outputs
 
     def stats(self) -> EngineStats:
+        cache = self._scheduler.cache
         return EngineStats(
             steps=self._steps,
             running=self._scheduler.num_running,
             waiting=self._scheduler.num_waiting,
-            kv_tokens_used=self._pool.tokens_used,
+            kv_tokens_used=cache.tokens_used,
+            kv_tokens_cached=cache.tokens_cached,
             kv_tokens_total=self._pool.tokens_total,
             prompt_tokens_computed=self._prompt_tokens,
             completion_tokens=self._completion_tokens,
             aborted=self._aborted,
             preempted=self._scheduler.preemptions,
+            prefix_hit_tokens=cache.counts.prefix_tokens,
+            pack_hit_tokens=cache.counts.pack_tokens,
+            resumed_tokens=cache.counts.resumed_tokens,
+            kv_blocks_evicted=cache.evictions,
+            pack_bytes=cache.packs.nbytes,
+            draft_tokens=self._drafter.proposed,
+            draft_tokens_accepted=self._drafter.accepted,
+            received=self._received,
+            backlog_s=self._scheduler.backlog_s(),
+            costs=self._scheduler.costs,
+            integrity_checks=self._scheduler.integrity_checks,
         )
 
     def _expire(self, now: float) -> None:
@@ -131,47 +203,95 @@ class EngineCore:
     def _note_starts(self, plan: StepPlan) -> None:
         now = time.monotonic()
         for chunk in plan.chunks:
-            if chunk.start == 0 and chunk.sequence.preemptions == 0:
+            if not chunk.sequence.is_started:
+                chunk.sequence.is_started = True
                 self._started[chunk.sequence.request_id] = now
 
     def _commit(self, plan: StepPlan) -> None:
         for chunk in plan.chunks:
             sequence = chunk.sequence
-            sequence.num_computed = chunk.end
+            sequence.num_computed = min(chunk.end, sequence.num_tokens)  # what is drafted counts once it is confirmed
             computed = min(chunk.end, sequence.num_prompt)
             # a preempted sequence computes its prompt again: that is not counted twice
             self._prompt_tokens += max(0, computed - sequence.prompt_computed)
             sequence.prompt_computed = max(sequence.prompt_computed, computed)
 
-    def _choose(self, logits: Tensor, sequences: list[Sequence]) -> None:
-        choosers = [self._choosers[sequence.request_id] for sequence in sequences]
-        for sequence, chooser, token in zip(sequences, choosers, choose_tokens(logits, choosers), strict=True):
-            if token is None:
-                problem = chooser.constraint.error if chooser.constraint is not None else None
-                self._finish(sequence, [], "error", problem or "the model gave no finite logits")
-            else:
-                self._append(sequence, chooser, token)
+    def _settle(self, plan: StepPlan) -> None:
+        """Offers what was computed for reuse, once the logits have shown it sound, and ends builds."""
+        for chunk in plan.chunks:
+            sequence = chunk.sequence
+            if sequence.request_id in self._sequences:
+                self._scheduler.cache.publish(sequence)
+                if sequence.is_build and sequence.num_pending == 0:
+                    self._finish_build(sequence)
 
-    def _append(self, sequence: Sequence, chooser: TokenChooser, token: int) -> None:
-        ends = token in self._eos_ids and not sequence.request.sampling.ignore_eos
-        accepted = [token] if ends else [token, *chooser.accept(token)]
+    def _finish_build(self, sequence: Sequence) -> None:
+        assert self._builds is not None
+        self._builds.finish(sequence)
+        self._finish(sequence, [], "length")
+
+    def _choose(self, logits: Tensor, chunks: list[Chunk]) -> None:
+        choosers = [self._choosers[chunk.sequence.request_id] for chunk in chunks]
+        for chunk, chooser, chosen in zip(chunks, choosers, self._chosen(logits, chunks, choosers), strict=True):
+            if chosen.tokens:
+                self._drafter.confirm(chunk.sequence, len(chosen.tokens) - 1)
+                self._append(chunk.sequence, chooser, chosen)
+            else:
+                problem = chooser.constraint.error if chooser.constraint is not None else None
+                self._finish(chunk.sequence, [], "error", problem or "the model gave no finite logits")
+
+    def _chosen(self, logits: Tensor, chunks: list[Chunk], choosers: list[TokenChooser]) -> list[Chosen]:
+        if all(chunk.num_rows == 1 for chunk in chunks):
+            return choose_tokens(logits, choosers)
+        parts = torch.split(logits, [chunk.num_rows for chunk in chunks])
+        return [
+            choose_tokens(part, [chooser])[0]
+            if chunk.num_rows == 1
+            else verify_draft(part, chooser, chunk.sequence.draft, () if chooser.params.ignore_eos else self._eos_ids)
+            for part, chunk, chooser in zip(parts, chunks, choosers, strict=True)
+        ]
+
+    def _append(self, sequence: Sequence, chooser: TokenChooser, chosen: Chosen) -> None:
+        last = chosen.tokens[-1]
+        ends = last in self._eos_ids and not sequence.request.sampling.ignore_eos
+        accepted = chosen.tokens if ends else [*chosen.tokens, *chooser.accept(last)]
         tokens = accepted[: sequence.num_wanted]
-        complete = chooser.constraint is not None and chooser.constraint.is_complete and len(tokens) == len(accepted)
+        whole = len(tokens) == len(accepted)
+        complete = whole and chooser.constraint is not None and chooser.constraint.is_complete
         sequence.token_ids.extend(tokens)
         self._completion_tokens += len(tokens)
-        if ends or complete:
-            self._finish(sequence, tokens, "stop")
+        logprobs = chosen.logprobs[: len(tokens)]
+        if (ends and whole) or complete:
+            self._finish(sequence, tokens, "stop", logprobs=logprobs)
         elif sequence.num_wanted == 0:
-            self._finish(sequence, tokens, "length")
+            self._finish(sequence, tokens, "length", logprobs=logprobs)
         else:
-            self._emit(sequence, tokens, None, None)
+            self._emit(sequence, tokens, logprobs=logprobs)
 
-    def _finish(self, sequence: Sequence, tokens: list[int], reason: FinishReason, error: str | None = None) -> None:
-        self._scheduler.remove(sequence)
+    def _finish(
+        self,
+        sequence: Sequence,
+        tokens: list[int],
+        reason: FinishReason,
+        error: str | None = None,
+        logprobs: list[TokenLogprobs] | None = None,
+    ) -> None:
+        # a pack holds a copy of what its build computed, so that the cache need not
+        self._scheduler.remove(sequence, keep=reason != "error" and not sequence.is_build)
+        if self._builds is not None:
+            self._builds.forget(sequence)
         del self._sequences[sequence.request_id], self._choosers[sequence.request_id]
-        self._emit(sequence, tokens, reason, error)
+        self._drafter.forget(sequence)
+        self._emit(sequence, tokens, reason, error, logprobs)
 
-    def _emit(self, sequence: Sequence, tokens: list[int], reason: FinishReason | None, error: str | None) -> None:
+    def _emit(
+        self,
+        sequence: Sequence,
+        tokens: list[int],
+        reason: FinishReason | None = None,
+        error: str | None = None,
+        logprobs: list[TokenLogprobs] | None = None,
+    ) -> None:
         started = self._started.pop(sequence.request_id, None)
         self._outputs.append(
             SequenceOutput(
@@ -179,7 +299,9 @@ class EngineCore:
                 token_ids=tokens,
                 finish_reason=reason,
                 error=error,
+                logprobs=logprobs or [],
                 started_at=started,
+                cached_tokens=sequence.num_cached if started is not None else None,
             )
         )
 

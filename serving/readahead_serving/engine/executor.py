@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from readahead_serving.engine.attention import BatchAttention
+from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.scheduler.plan import StepPlan
+from readahead_serving.engine.sequence import Sequence
 from readahead_serving.model.decoder import Decoder
 
 
@@ -25,12 +27,28 @@ class Executor:
         """Computes the plan's chunks in one forward pass.
 
         Returns:
-            (R, vocab) float32: the last token's logits of each chunk that catches up, in the plan's order.
+            (R, vocab) float32: the logits of each chunk's last `num_rows` tokens, in the plan's order.
         """
+        for source, target in plan.copies:
+            self._storage.copy_block(source, target)
         token_ids = torch.tensor([token for chunk in plan.chunks for token in chunk.token_ids])
         positions = torch.cat([torch.arange(chunk.start, chunk.end) for chunk in plan.chunks])
         ends = accumulate(chunk.count for chunk in plan.chunks)
         rows = torch.tensor(
-            [end - 1 for end, chunk in zip(ends, plan.chunks, strict=True) if chunk.catches_up], dtype=torch.long
+            [end - n for end, chunk in zip(ends, plan.chunks, strict=True) for n in range(chunk.num_rows, 0, -1)],
+            dtype=torch.long,
         )
         return self._decoder.forward(token_ids, positions, BatchAttention(self._storage, plan.chunks), rows)
+
+    @torch.inference_mode()
+    def lay_out(self, sequence: Sequence) -> PackKV:
+        """The KV of all that a sequence has computed, as a pack: a copy, what it reads in another pack included."""
+        keys, values = [], []
+        for layer in range(self._storage.num_layers):
+            own = self._storage.lay_out(layer, sequence.blocks, sequence.num_computed - sequence.own_start)
+            if sequence.pack is not None:
+                kv = sequence.pack.kv
+                own = torch.cat((kv.keys[layer], own[0]), 1), torch.cat((kv.values[layer], own[1]), 1)
+            keys.append(own[0])
+            values.append(own[1])
+        return PackKV(sequence.token_ids[: sequence.num_computed], keys, values)

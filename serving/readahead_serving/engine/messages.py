@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest
+from readahead_serving.engine.pack_messages import PackCommand, PackEvent
+from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest, TokenLogprobs
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,11 +15,18 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     model_path: str
     dtype: Literal["bfloat16", "float32"]
+    weights: Literal["auto", "fp32", "bf16", "int8", "int4"]
     kv_cache_bytes: int
     max_running: int
     prefill_chunk_tokens: int
+    tbt_target_ms: float
+    tenant_share: float
     threads: int
     """0 takes one per core."""
+    speculative_tokens: int = 0
+    """Draft tokens of one greedy sequence in one step at most; 0 for no speculation."""
+    speculation_max_running: int = 0
+    """Sequences running beyond which there is no speculation."""
     commands: str
     """ZeroMQ address that the engine pulls requests from."""
     outputs: str
@@ -48,8 +56,12 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True):
     token_ids: list[int]
     finish_reason: FinishReason | None = None
     error: str | None = None
+    logprobs: list[TokenLogprobs] = []
+    """One for each of the tokens, where the request asked for them."""
     started_at: float | None = None
     """Monotonic clock, which all processes of a machine share: when the first step began; on the first output."""
+    cached_tokens: int | None = None
+    """Prompt tokens that were taken over instead of computed; on the first output."""
 
 
 class StepOutputs(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -57,7 +69,9 @@ class StepOutputs(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     outputs: list[SequenceOutput]
     stats: EngineStats | None = None
+    packs: list[PackEvent] = []
+    """What has become of packs."""
 
 
-Command = GenerationRequest | AbortRequest
+Command = GenerationRequest | AbortRequest | PackCommand
 Event = EngineLoaded | EngineFailed | StepOutputs

@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 import torch
@@ -22,15 +23,24 @@ import zmq
 from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.executor import Executor
 from readahead_serving.engine.grammar import GrammarCompiler
+from readahead_serving.engine.kv.cache import KVCache
 from readahead_serving.engine.kv.pool import BlockPool
+from readahead_serving.engine.kv.prefix_tree import PrefixTree
 from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
-from readahead_serving.engine.request import AbortRequest, EngineStats
+from readahead_serving.engine.pack_builds import PackBuilds
+from readahead_serving.engine.pack_worker import PackWorker
+from readahead_serving.engine.request import AbortRequest, EngineStats, GenerationRequest
 from readahead_serving.engine.scheduler.loop import Scheduler
+from readahead_serving.engine.speculate import Speculation
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.config import ModelConfig
-from readahead_serving.model.loader import load_model, load_tokenizer
+from readahead_serving.model.linear import choose_forms
+from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_tokenizer
 
+WRITE_POLL_MS = 20
+"""How often an idle engine looks whether a pack has been written."""
 STATS_INTERVAL_S = 0.05
 """State is sent at most this often while steps go on."""
 
@@ -50,12 +60,12 @@ class Channel:
         self._decoder = msgspec.msgpack.Decoder(Command)
         self._encoder = msgspec.msgpack.Encoder()
 
-    def receive(self, *, wait: bool) -> list[Command]:
-        """All commands that have come; with `wait` at least one."""
+    def receive(self, wait_ms: int | None) -> list[Command]:
+        """All commands that have come; the first is waited for `wait_ms` milliseconds, or with None for ever."""
         commands: list[Command] = []
-        while wait or self._commands.poll(0):
+        while self._commands.poll(wait_ms):
             commands.append(self._decoder.decode(self._commands.recv()))
-            wait = False
+            wait_ms = 0
         return commands
 
     def send(self, event: Event) -> None:
@@ -69,7 +79,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         ModelLoadError: The model's files are unusable, or the KV budget holds nothing.
     """
     path, dtype = Path(config.model_path), getattr(torch, config.dtype)
-    model = load_model(path, dtype)
+    model = load_model(path, dtype, choose_forms(dtype, config.weights))
     shape: dict[str, Any] = {
         "num_layers": model.config.num_layers,
         "num_kv_heads": model.config.num_kv_heads,
@@ -78,10 +88,20 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     }
     num_blocks = blocks_in_budget(config.kv_cache_bytes, **shape)
     pool = BlockPool(num_blocks)
-    scheduler = Scheduler(pool, max_running=config.max_running, prefill_chunk_tokens=config.prefill_chunk_tokens)
+    domain = f"{path}|{config.dtype}".encode()  # the tree lives no longer than this process and its one model
+    scheduler = Scheduler(
+        KVCache(pool, PrefixTree(pool, domain)),
+        max_running=config.max_running,
+        prefill_chunk_tokens=config.prefill_chunk_tokens,
+        tbt_target_s=config.tbt_target_ms / 1000,
+        tenant_share=config.tenant_share,
+    )
     executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
     grammar, eos_ids = _grammar_compiler(path, model.config)
-    core = EngineCore(executor, pool, scheduler, grammar.compile, eos_ids)
+    speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
+    core = EngineCore(
+        executor, pool, scheduler, grammar.compile, eos_ids, speculation, builds=PackBuilds(executor.lay_out)
+    )
     loaded = EngineLoaded(
         vocab_size=model.config.vocab_size,
         max_positions=model.config.max_positions,
@@ -102,6 +122,7 @@ class Worker:
     def __init__(self, core: EngineCore, channel: Channel) -> None:
         self._core = core
         self._channel = channel
+        self._packs = PackWorker(core)
         self._stats_sent_at = 0.0
 
     def run(self) -> NoReturn:
@@ -110,15 +131,30 @@ class Worker:
 
     def turn(self) -> None:
         """One turn: what has come, one step, what it gave."""
-        for command in self._channel.receive(wait=not self._core.has_work):
-            if isinstance(command, AbortRequest):
-                self._core.abort(command.request_id)
-            else:
-                self._core.add(command)
+        for command in self._channel.receive(self._wait_ms()):
+            self._handle(command)
+        had_work = self._core.has_work
         self._core.step()
-        outputs, stats = self._core.take_outputs(), self._due_stats()
-        if outputs or stats is not None:
-            self._channel.send(StepOutputs(outputs=outputs, stats=stats))
+        if had_work and not self._core.has_work:
+            self._core.step()  # proves at once that the work that has ended left no KV behind
+        outputs = self._packs.take_ends(self._core.take_outputs())
+        packs, stats = self._packs.poll(), self._due_stats()
+        if outputs or packs or stats is not None:
+            self._channel.send(StepOutputs(outputs=outputs, stats=stats, packs=packs))
+
+    def _wait_ms(self) -> int | None:
+        if self._core.has_work:
+            return 0
+        return WRITE_POLL_MS if self._packs.is_writing else None
+
+    def _handle(self, command: Command) -> None:
+        match command:
+            case AbortRequest():
+                self._core.abort(command.request_id)
+            case GenerationRequest():
+                self._core.add(command)
+            case _:
+                self._packs.handle(command)
 
     def _due_stats(self) -> EngineStats | None:
         now = time.monotonic()
@@ -148,8 +184,18 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def main() -> int:
-    """Runs the engine until its parent goes; returns 1 if it can't start."""
+class Loop(Protocol):
+    """What a process does once its model is loaded."""
+
+    def run(self) -> NoReturn: ...
+
+
+def run_process(load: Callable[[EngineConfig, Channel], tuple[Loop, EngineLoaded]]) -> int:
+    """Runs an engine until its parent goes; returns 1 if it can't start.
+
+    Args:
+        load: Loads the model; a `ModelLoadError` is told to the parent.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Ctrl-C reaches the whole process group: the parent decides when the engine ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -158,13 +204,18 @@ def main() -> int:
     torch.set_num_threads(config.threads or _cores())
     channel = Channel(config)
     try:
-        core, loaded = build_core(config)
+        loop, loaded = load(config, channel)
     except ModelLoadError as error:
         channel.send(EngineFailed(message=str(error)))
         return 1
     channel.send(loaded)
-    return Worker(core, channel).run()
+    return loop.run()
+
+
+def _load(config: EngineConfig, channel: Channel) -> tuple[Worker, EngineLoaded]:
+    core, loaded = build_core(config)
+    return Worker(core, channel), loaded
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_process(_load))

@@ -9,7 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from readahead_serving.engine.scheduler.cost import StepCosts
+
 FinishReason = Literal["stop", "length", "abort", "error"]
+DEADLINE_EXCEEDED = "deadline exceeded"
+"""The error of a request that was aborted because its time ran out."""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +36,14 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
     json_schema: str | None = None
     """A JSON schema, as JSON text, that the completion must satisfy."""
+    regex: str | None = None
+    """A regular expression that the whole completion must match; at most one of these three is set."""
+    grammar: str | None = None
+    """A Lark grammar, in llguidance's dialect, that the completion must follow."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """Token ids and what is added to their logits."""
+    logprobs: int | None = None
+    """How many of the likeliest tokens are told beside each chosen one, with their log probabilities; None for none."""
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -42,6 +54,10 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     sampling: SamplingParams
     deadline: float | None = None
     """Unix time after which the engine gives the request up, waiting or running."""
+    priority: int = 0
+    """Lower goes first, among a tenant's own requests; above 0 behind other tenants' too."""
+    salt: str = ""
+    """Requests share cached keys and values only with requests of the same salt. Set by the server, never by a body."""
 
 
 class AbortRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -59,6 +75,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Prompt tokens whose keys and values were taken over instead of computed."""
 
 
+class TokenLogprobs(msgspec.Struct, frozen=True, kw_only=True):
+    """How likely one token was, by the model's own distribution: before temperature, penalties, bias and grammar."""
+
+    token_id: int
+    logprob: float
+    top: list[tuple[int, float]]
+    """The likeliest tokens with their log probabilities, the likeliest first."""
+
+
 class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What one step added to one request.
 
@@ -73,6 +98,8 @@ class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Set on the last delta of a request, and only there."""
     error: str | None = None
     """Why, when `finish_reason` is "error"; "deadline exceeded" beside "abort" when the request's time ran out."""
+    logprobs: list[TokenLogprobs] = []
+    """Of the tokens behind the text so far, where the request asked for them; tokens without text are left out."""
     queued_s: float | None = None
     """Seconds the request waited for its first step, on its first delta; None where the backend can't tell."""
 
@@ -90,5 +117,29 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     completion_tokens: int
     """Tokens generated, since start."""
     aborted: int
+    received: int = 0
+    """Requests that have come, since start."""
+    backlog_s: float = 0.0
+    """Predicted seconds until the prompts that wait or prefill now are computed, expected cache hits taken off."""
+    costs: StepCosts = StepCosts()
+    """What a step's parts take, as measured."""
+    integrity_checks: int = 0
+    """Times that the idle engine has proved that no KV is lost, since start."""
     preempted: int = 0
-    """Times that a running request gave its KV up for an older one and computed it again, since start."""
+    """Times that a running request gave its KV up for one that goes first, since start."""
+    kv_tokens_cached: int = 0
+    """Tokens of room that hold the KV of requests that have ended; it is given up when needed."""
+    prefix_hit_tokens: int = 0
+    """Prompt tokens taken over from earlier requests instead of computed, since start."""
+    pack_hit_tokens: int = 0
+    """Prompt tokens read in a pack instead of computed, since start."""
+    resumed_tokens: int = 0
+    """Tokens that preempted requests found again in the cache, since start: no hits, for the work was their own."""
+    kv_blocks_evicted: int = 0
+    """Cached blocks given up for others, since start."""
+    pack_bytes: int = 0
+    """Bytes of the KV of all packs in memory."""
+    draft_tokens: int = 0
+    """Tokens proposed by speculation, since start."""
+    draft_tokens_accepted: int = 0
+    """Those of them that the model confirmed."""

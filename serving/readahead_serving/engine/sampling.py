@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from readahead_serving.engine.grammar import Constraint
-from readahead_serving.engine.request import SamplingParams
+from readahead_serving.engine.request import SamplingParams, TokenLogprobs
 
 GREEDY_BELOW = 1e-5
 """Temperatures below this are greedy: dividing by them would overflow."""
 NUCLEUS_GUESS = 1024
 """Candidates sorted first to find the nucleus: sorting 49,152 logits takes 3 ms, finding the top 1,024 takes 0.05."""
+
+
+class Chosen(NamedTuple):
+    """What one step adds to one request."""
+
+    tokens: list[int]
+    """In order; empty where no token has a finite logit, which only a broken model or grammar brings about."""
+    logprobs: list[TokenLogprobs]
+    """One for each of the tokens, where the request asked for them."""
 
 
 class TokenChooser:
@@ -29,6 +39,7 @@ class TokenChooser:
         self.params = params
         self.constraint = constraint
         self._counts: Counter[int] = Counter()
+        self._bias = dict(params.logit_bias)
         seed = None if params.seed is None else params.seed % 2**64
         self._rng = np.random.default_rng(seed)
 
@@ -37,13 +48,15 @@ class TokenChooser:
         return self.params.temperature < GREEDY_BELOW
 
     def edit(self, logits: Tensor) -> None:
-        """Applies penalties and the grammar to the request's logits, (vocab,), in place."""
+        """Applies the bias, penalties and the grammar to the request's logits, (vocab,), in place."""
+        if self._bias:
+            logits[torch.tensor(list(self._bias))] += torch.tensor(list(self._bias.values()), dtype=logits.dtype)
         if self._counts and (self.params.presence_penalty or self.params.frequency_penalty):
             ids = torch.tensor(list(self._counts.keys()))
             counts = torch.tensor(list(self._counts.values()), dtype=logits.dtype)
             logits[ids] -= self.params.presence_penalty + self.params.frequency_penalty * counts
         if self.constraint is not None:
-            self.constraint.mask(logits)
+            logits.masked_fill_(torch.from_numpy(~self.constraint.allowed()), float("-inf"))
 
     def sample(self, logits: Tensor) -> int:
         """Draws a token from the edited logits, (vocab,)."""
@@ -51,31 +64,76 @@ class TokenChooser:
 
     def accept(self, token_id: int) -> list[int]:
         """Notes a chosen token. Returns the tokens that are forced to follow it."""
-        forced = self.constraint.accept(token_id) if self.constraint is not None else []
+        forced: list[int] = []
+        if self.constraint is not None:
+            # forced tokens are never computed as choices, so they would have no log probabilities
+            forced = self.constraint.accept(token_id, with_forced=self.params.logprobs is None)
         self._counts.update((token_id, *forced))
         return forced
 
+    def logprobs(self, logits: Tensor, tokens: Sequence[int]) -> list[TokenLogprobs]:
+        """Log probabilities by the unedited `logits`, (n, vocab), of the n tokens; none if not asked for."""
+        if self.params.logprobs is None or not tokens:
+            return []
+        table = torch.log_softmax(logits[: len(tokens)].float(), dim=-1)
+        best = table.topk(min(self.params.logprobs, table.shape[-1]), dim=-1)
+        return [
+            TokenLogprobs(token_id=token, logprob=float(row[token]), top=list(zip(ids, values, strict=True)))
+            for token, row, ids, values in zip(tokens, table, best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
 
 @torch.inference_mode()  # logits come from inference mode and are edited in place
-def choose_tokens(logits: Tensor, choosers: Sequence[TokenChooser]) -> list[int | None]:
+def choose_tokens(logits: Tensor, choosers: Sequence[TokenChooser]) -> list[Chosen]:
     """Chooses one token for each row.
 
     Args:
         logits: (R, vocab) float32; edited in place.
         choosers: R of them.
-
-    Returns:
-        R tokens; None where no token has a finite logit, which only a broken model or grammar brings about.
     """
-    for row, chooser in zip(logits, choosers, strict=True):
+    raw = [row.clone() if chooser.params.logprobs is not None else row for row, chooser in _rows(logits, choosers)]
+    for row, chooser in _rows(logits, choosers):
         chooser.edit(row)
     values, greedy = logits.max(dim=-1)
     best: list[int] = greedy.tolist()
     finite: list[bool] = torch.isfinite(values).tolist()
-    return [
-        (token if chooser.is_greedy else chooser.sample(row)) if usable else None
-        for row, chooser, token, usable in zip(logits, choosers, best, finite, strict=True)
+    tokens = [
+        [token if chooser.is_greedy else chooser.sample(row)] if usable else []
+        for (row, chooser), token, usable in zip(_rows(logits, choosers), best, finite, strict=True)
     ]
+    return [
+        Chosen(chosen, chooser.logprobs(row[None], chosen))
+        for chosen, row, chooser in zip(tokens, raw, choosers, strict=True)
+    ]
+
+
+def _rows(logits: Tensor, choosers: Sequence[TokenChooser]) -> list[tuple[Tensor, TokenChooser]]:
+    return list(zip(logits, choosers, strict=True))
+
+
+@torch.inference_mode()
+def verify_draft(logits: Tensor, chooser: TokenChooser, draft: Sequence[int], eos_ids: Collection[int]) -> Chosen:
+    """Chooses greedily down the rows for as long as the draft said the same; the row after it is a token for free.
+
+    Args:
+        logits: (1 + draft, vocab) float32: after the last certain token, and after each of the draft; edited in place.
+        chooser: A greedy one without a constraint. It has accepted all but the last token that is returned.
+        draft: What was proposed.
+        eos_ids: Tokens after which nothing counts.
+    """
+    assert chooser.is_greedy and chooser.constraint is None
+    raw = logits.clone() if chooser.params.logprobs is not None else logits
+    tokens: list[int] = []
+    for row, proposed in zip(logits, (*draft, None), strict=True):
+        chooser.edit(row)
+        value, token = row.max(dim=-1)
+        if not torch.isfinite(value):
+            return Chosen([], [])
+        tokens.append(int(token))
+        if tokens[-1] != proposed or proposed in eos_ids:
+            break
+        chooser.accept(tokens[-1])
+    return Chosen(tokens, chooser.logprobs(raw, tokens))
 
 
 def sample(logits: Tensor, params: SamplingParams, draw: float) -> int:

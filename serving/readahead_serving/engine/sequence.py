@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from readahead_serving.engine.kv.pack_table import AttachedPack
+from readahead_serving.engine.kv.prefix_tree import Node
 from readahead_serving.engine.request import GenerationRequest
 
 
@@ -21,8 +23,24 @@ class Sequence:
     num_computed: int = 0
     """Leading tokens whose keys and values lie in the cache."""
     blocks: list[int] = field(default_factory=list)
-    """Blocks of the KV pool that hold this sequence, in order."""
+    """Blocks of the KV pool that hold this sequence from `own_start` on, in order."""
+    pack: AttachedPack | None = None
+    """The pack that holds its first tokens, if one does."""
+    nodes: list[Node] = field(default_factory=list)
+    """The leading blocks that lie in the prefix tree, where others may read them too."""
+    root_key: bytes = b""
+    """The tree's root that its blocks stand under."""
+    num_cached: int | None = None
+    """Prompt tokens that were taken over instead of computed when it first started; None before."""
+    draft: list[int] = field(default_factory=list)
+    """Tokens proposed to follow all others, for one step to confirm; set before the step is planned."""
     preemptions: int = 0
+    is_started: bool = False
+    """Whether its first step has begun."""
+    rank: int = 0
+    """Place among all sequences: the order of arrival, shifted by priority. The lowest goes first; set on arrival."""
+    num_expected: int = 0
+    """Leading tokens expected to be taken over from the cache once this sequence is admitted, as known on arrival."""
     prompt_computed: int = 0
     """Prompt tokens already counted as computed, so that a recomputation is not counted as prompt again."""
 
@@ -41,6 +59,16 @@ class Sequence:
     @property
     def num_prompt(self) -> int:
         return len(self.request.prompt_tokens)
+
+    @property
+    def own_start(self) -> int:
+        """Position of the first token that lies in `blocks`: all before it lie in the pack."""
+        return self.pack.kv.num_tokens if self.pack is not None else 0
+
+    @property
+    def is_build(self) -> bool:
+        """Whether nothing but its KV is wanted: it builds a pack and steps aside for whoever needs room."""
+        return self.request.sampling.max_tokens == 0
 
     @property
     def num_completion(self) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from typing import Protocol
 
 from readahead_serving.engine.detokenize import Detokenizer
 from readahead_serving.engine.messages import SequenceOutput
-from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, Usage
+from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, TokenLogprobs, Usage
 from readahead_serving.engine.stop import StopChecker
 from readahead_serving.errors import ServingError
 
@@ -21,6 +22,30 @@ class TokenTexts(Protocol):
     def token_bytes(self, token_id: int) -> bytes: ...
 
 
+class _WaitingLogprobs:
+    """Log probabilities that wait until the text of their tokens is shown, which stops and code points hold back."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, TokenLogprobs]] = deque()
+        self._bytes = 0
+
+    def add(self, logprobs: TokenLogprobs, num_bytes: int) -> None:
+        self._waiting.append((self._bytes, logprobs))
+        self._bytes += num_bytes
+
+    def take(self, shown_bytes: int | None) -> list[TokenLogprobs]:
+        """Those of tokens that begin before `shown_bytes`; all that wait if it is None."""
+        taken = []
+        while self._waiting and (shown_bytes is None or self._waiting[0][0] < shown_bytes):
+            taken.append(self._waiting.popleft()[1])
+        return taken
+
+    def cut(self, shown_bytes: int) -> None:
+        """Forgets tokens that begin where the text has ended."""
+        while self._waiting and self._waiting[-1][0] >= shown_bytes:
+            self._waiting.pop()
+
+
 class RequestStream:
     """Collects what the engine gives for one request until the reader takes it.
 
@@ -30,9 +55,14 @@ class RequestStream:
     def __init__(self, request: GenerationRequest, tokenizer: TokenTexts) -> None:
         self._request = request
         self._detokenizer = Detokenizer(tokenizer.token_bytes, tokenizer.special_ids)
+        self._tokenizer = tokenizer
         self._stop = StopChecker(request.sampling.stop)
+        self._wants_logprobs = request.sampling.logprobs is not None
+        self._logprobs = _WaitingLogprobs()
+        self._shown_bytes = 0
         self._submitted_at = time.monotonic()
         self._queued_s: float | None = None
+        self._cached_tokens = 0
         self._completion_tokens = 0
         self._text = ""
         self._token_ids: list[int] = []
@@ -48,30 +78,44 @@ class RequestStream:
         """Whether all text is known; the engine may still be told to stop."""
         return self._reason is not None or self._failure is not None
 
+    @property
+    def completion_tokens(self) -> int:
+        """Tokens that have come so far."""
+        return self._completion_tokens
+
     def push(self, output: SequenceOutput) -> None:
         """Takes what one step gave. Outputs after the end are ignored."""
         if self.is_finished:
             return
         if output.started_at is not None:
             self._queued_s = max(0.0, output.started_at - self._submitted_at)
-        for token in output.token_ids:
-            self._push_token(token)
+        self._cached_tokens = output.cached_tokens or self._cached_tokens
+        for number, token in enumerate(output.token_ids):
+            self._push_token(token, output.logprobs[number] if output.logprobs else None)
             if self._stop.found:
+                self._logprobs.cut(self._shown_bytes)
                 self._finish("stop", None)
                 return
         if output.finish_reason is not None:
-            self._text += self._stop.push(self._detokenizer.flush())
+            self._show(self._stop.push(self._detokenizer.flush()))
             if not self._stop.found:
-                self._text += self._stop.flush()
+                self._show(self._stop.flush())
             self._finish(output.finish_reason, output.error)
         elif self._text:
             self._changed.set()
 
-    def _push_token(self, token: int) -> None:
+    def _push_token(self, token: int, logprobs: TokenLogprobs | None) -> None:
         self._completion_tokens += 1
         self._token_ids.append(token)
+        if logprobs is not None and token not in self._tokenizer.special_ids:
+            self._logprobs.add(logprobs, len(self._tokenizer.token_bytes(token)))
         if text := self._detokenizer.push((token,)):
-            self._text += self._stop.push(text)
+            self._show(self._stop.push(text))
+
+    def _show(self, text: str) -> None:
+        self._text += text
+        if self._wants_logprobs:
+            self._shown_bytes += len(text.encode())
 
     def _finish(self, reason: FinishReason, error: str | None) -> None:
         self._reason, self._error = reason, error
@@ -99,9 +143,14 @@ class RequestStream:
             request_id=self._request.request_id,
             text=self._text,
             token_ids=self._token_ids,
-            usage=Usage(prompt_tokens=len(self._request.prompt_tokens), completion_tokens=self._completion_tokens),
+            usage=Usage(
+                prompt_tokens=len(self._request.prompt_tokens),
+                completion_tokens=self._completion_tokens,
+                cached_tokens=self._cached_tokens,
+            ),
             finish_reason=self._reason,
             error=self._error,
+            logprobs=self._logprobs.take(None if self.is_finished else self._shown_bytes),
             queued_s=self._queued_s,
         )
         self._text, self._token_ids, self._queued_s = "", [], None

@@ -9,6 +9,8 @@ from readahead_serving.errors import ContextLengthExceeded, RequestRefused
 
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 1024
+MAX_TOP_LOGPROBS = 20
+MAX_BIASED_TOKENS = 1024
 
 
 def check_request(request: GenerationRequest, *, vocab_size: int, window: int) -> None:
@@ -30,8 +32,24 @@ def check_request(request: GenerationRequest, *, vocab_size: int, window: int) -
         wrong = min(prompt) if min(prompt) < 0 else max(prompt)
         raise _refusal("prompt", f"token id {wrong} is not in the model's vocabulary of {vocab_size}")
     check_sampling(sampling)
+    outside = next((token for token, _ in sampling.logit_bias if not 0 <= token < vocab_size), None)
+    if outside is not None:
+        raise _refusal("logit_bias", f"token id {outside} is not in the model's vocabulary of {vocab_size}")
     if len(prompt) + sampling.max_tokens > window:
         raise ContextLengthExceeded(limit=window, prompt_tokens=len(prompt), completion_tokens=sampling.max_tokens)
+
+
+def check_limits(request: GenerationRequest, *, max_prompt_tokens: int, max_completion_tokens: int) -> None:
+    """Refuses what this server allows no single request, `RequestRefused`; 0 is no limit of its own."""
+    prompt, completion = len(request.prompt_tokens), request.sampling.max_tokens
+    if 0 < max_prompt_tokens < prompt:
+        raise RequestRefused(
+            f"The prompt has {prompt} tokens, and this server takes {max_prompt_tokens} at most: shorten it.",
+            param="prompt",
+            code="prompt_too_long",
+        )
+    if 0 < max_completion_tokens < completion:
+        raise _refusal("max_tokens", f"{completion} is over the {max_completion_tokens} that this server gives")
 
 
 def check_sampling(sampling: SamplingParams) -> None:
@@ -45,8 +63,17 @@ def check_sampling(sampling: SamplingParams) -> None:
     if not 0 < sampling.top_p <= 1:
         raise _refusal("top_p", f"{sampling.top_p} is not above 0 and at most 1")
     _check_stops(sampling.stop)
-    if sampling.json_schema is not None and not _is_utf8(sampling.json_schema):
-        raise _refusal("response_format", "the schema holds lone surrogates")
+    _check_range("logprobs", sampling.logprobs or 0, 0, MAX_TOP_LOGPROBS)
+    _check_bias(sampling.logit_bias)
+    if sum(text is not None for text in (sampling.json_schema, sampling.regex, sampling.grammar)) > 1:
+        raise _refusal("structured_outputs", "a completion follows one schema, expression or grammar, not several")
+
+
+def _check_bias(bias: tuple[tuple[int, float], ...]) -> None:
+    if len(bias) > MAX_BIASED_TOKENS:
+        raise _refusal("logit_bias", f"{len(bias)} tokens are more than {MAX_BIASED_TOKENS}")
+    for _token, value in bias:
+        _check_range("logit_bias", value, -100, 100)
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:

@@ -29,20 +29,33 @@ class ChatTemplate:
         self.digest = hashlib.sha256(source.encode()).hexdigest()
         """Names the template in cache keys: another template, other tokens."""
         self._tokens = dict(tokens)
+        self.knows_tools = "tools" in source and "<tool_call>" in source
+        """Whether it lists tools, and writes calls as Hermes and Qwen do, the one way that is read back here."""
         try:
             self._template = _environment().from_string(source)
         except TemplateSyntaxError as error:
             raise ModelLoadError(f"The model's chat template does not compile ({error}).") from error
 
-    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool) -> str:
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> str:
         """The whole conversation as text, special tokens spelt out.
 
         Raises:
             RequestRefused: The template takes no such conversation.
         """
         try:
-            return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **self._tokens)
-        except (TemplateError, TypeError, KeyError, ValueError, ArithmeticError) as error:
+            return self._template.render(
+                messages=messages,
+                tools=list(tools) or None,
+                add_generation_prompt=add_generation_prompt,
+                **self._tokens,
+            )
+        except (TemplateError, TypeError, KeyError, ValueError, ArithmeticError, RecursionError) as error:
             raise RequestRefused(
                 f"The model's chat template refuses these messages: {error}.", param="messages", code="invalid_messages"
             ) from error

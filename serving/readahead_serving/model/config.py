@@ -10,9 +10,23 @@ from typing import Literal
 class RopeScaling:
     """How rotary frequencies are stretched beyond the trained window."""
 
-    kind: Literal["default", "linear"] = "default"
+    kind: Literal["default", "linear", "llama3", "yarn"] = "default"
     factor: float = 1.0
-    """Positions are divided by it ("linear")."""
+    """The window grows by it: positions are divided by it, in part or as a whole."""
+    original_positions: int = 0
+    """The window before ("llama3", "yarn"), in tokens."""
+    low_frequency_factor: float = 1.0
+    """"llama3": wavelengths above the window over this are stretched in full."""
+    high_frequency_factor: float = 4.0
+    """"llama3": wavelengths below the window over this are left alone."""
+    beta_fast: float = 32.0
+    """"yarn": frequencies that turn this often in the window, or more, are left alone."""
+    beta_slow: float = 1.0
+    """"yarn": frequencies that turn this often, or less, are stretched in full."""
+    truncate: bool = True
+    """"yarn": whether the two borders are whole dimensions."""
+    attention_factor: float = 1.0
+    """Queries and keys are multiplied by it ("yarn")."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +45,19 @@ class ModelConfig:
     """Key and value heads; divides `num_heads` (grouped-query attention)."""
     head_dim: int
     max_positions: int
-    """The context window in tokens."""
+    """The context window in tokens. Where layers attend to a sliding window only, it is that window: up to its length
+    sliding changes nothing, and beyond it nothing is served."""
     rms_norm_eps: float
     rope_theta: float
     rope_scaling: RopeScaling = field(default_factory=RopeScaling)
     qkv_bias: bool = False
     output_bias: bool = False
     """Whether the attention's output projection has a bias."""
+    mlp_bias: bool = False
+    qk_norm: bool = False
+    """Whether each head's query and key are normalised before they are turned."""
+    no_rope_layers: frozenset[int] = frozenset()
+    """Layers, from 0, that know nothing of positions ("NoPE", Kazemnejad et al. 2023, arXiv:2305.19466)."""
     tied_embeddings: bool = False
     """Whether the output layer is the embedding table."""
     bos_token_id: int | None = None

@@ -21,11 +21,15 @@ from readahead_serving.model.rope import RotaryEmbedding, rotate
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWeights:
-    """One layer: norms (hidden) in float32, `qkv` hidden → query + key + value, `gate_up` hidden → 2 × intermediate."""
+    """One layer: norms (hidden) in float32, `qkv` hidden → query + key + value, `gate_up` hidden → 2 × intermediate.
+
+    `qk_norm` is (query heads + KV heads, head dim) in float32, where the family has it.
+    """
 
     attention_norm: Tensor
     qkv: Linear
     output: Linear
+    qk_norm: Tensor | None = None
     mlp_norm: Tensor
     gate_up: Linear
     down: Linear
@@ -33,12 +37,16 @@ class LayerWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderWeights:
-    """A whole model: `embedding` (vocab, hidden), `norm` (hidden) in float32, `head` hidden → vocab."""
+    """A whole model: `embedding` (vocab, hidden), `norm` (hidden) in float32, `head` hidden → vocab.
+
+    `rope_divisors` is (head dim / 2) in float32, where the file has it: see `RotaryEmbedding`.
+    """
 
     embedding: Tensor
     layers: tuple[LayerWeights, ...]
     norm: Tensor
     head: Linear
+    rope_divisors: Tensor | None = None
 
 
 class Decoder:
@@ -48,7 +56,7 @@ class Decoder:
         assert len(weights.layers) == config.num_layers
         self.config = config
         self._weights = weights
-        self._rotary = RotaryEmbedding(config, weights.embedding.dtype)
+        self._rotary = RotaryEmbedding(config, weights.embedding.dtype, weights.rope_divisors)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -81,7 +89,12 @@ class Decoder:
     ) -> Tensor:
         config = self.config
         heads = layer.qkv(self._norm(hidden, layer.attention_norm)).view(len(hidden), -1, config.head_dim)
-        turned = rotate(heads[:, : config.num_heads + config.num_kv_heads], factors)
+        turned = heads[:, : config.num_heads + config.num_kv_heads]
+        if layer.qk_norm is not None:
+            turned = F.rms_norm(turned.float(), (config.head_dim,), None, config.rms_norm_eps)
+            turned = turned.mul_(layer.qk_norm).to(self.dtype)
+        if number not in config.no_rope_layers:
+            turned = rotate(turned, factors)
         q, k, v = turned[:, : config.num_heads], turned[:, config.num_heads :], heads[:, -config.num_kv_heads :]
         out = attention(number, q, k, v)
         return hidden.add_(layer.output(out.reshape(len(hidden), -1)))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
 from readahead_serving.errors import ModelLoadError
@@ -81,7 +81,7 @@ class _Cursor:
 
 
 class GGUFFile:
-    """One GGUF file; a `WeightSource` under the file's own tensor names.
+    """One GGUF file, its tensors under the file's own names. PyTorch is not needed to read it.
 
     Raises:
         ModelLoadError: The file is missing, truncated or not GGUF.
@@ -102,7 +102,8 @@ class GGUFFile:
     def names(self) -> frozenset[str]:
         return frozenset(self._tensors)
 
-    def read(self, name: str) -> torch.Tensor:
+    def read(self, name: str) -> npt.NDArray[np.float32]:
+        """One tensor, dequantised."""
         info = self._tensors[name]
         raw = self._map[info.start : info.start + info.nbytes]
         rows = raw.reshape(*info.shape[:-1], info.nbytes // math.prod(info.shape[:-1]))
@@ -111,7 +112,7 @@ class GGUFFile:
         except NotImplementedError as error:
             raise ModelLoadError(f"{self.path}: {name} is stored as {info.kind.name}, which is not read.") from error
         assert values.size == math.prod(info.shape), (name, values.shape, info.shape)
-        return torch.from_numpy(np.array(values, dtype=np.float32).reshape(info.shape))
+        return np.array(values, dtype=np.float32).reshape(info.shape)
 
     def _read(self, cursor: _Cursor) -> None:
         if bytes(self._map[:4]) != MAGIC:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import torch
 from torch import Tensor
 
 from readahead_serving.model.config import ModelConfig
@@ -16,6 +17,8 @@ _LAYER = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
@@ -38,7 +41,7 @@ class GGUFWeights:
         return frozenset(self._origins)
 
     def read(self, name: str) -> Tensor:
-        tensor = self._file.read(self._origins[name])
+        tensor = torch.from_numpy(self._file.read(self._origins[name]))
         if self._interleaved and ".q_proj." in name:
             return halves_from_pairs(tensor, self._config.num_heads)
         if self._interleaved and ".k_proj." in name:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+
+from readahead_serving.model.quantize import Int4Linear, Int8Linear, fits_int4, largest_weight
 
 
 class Linear(Protocol):
@@ -17,7 +20,21 @@ class Linear(Protocol):
 
 
 LinearFactory = Callable[[Tensor, Tensor | None], Linear]
-"""Takes a weight (out, in) and a bias (out) or None, both in the model's dtype."""
+"""Takes a weight (out, in) and a bias (out) or None."""
+
+Weights = Literal["auto", "fp32", "bf16", "int8", "int4"]
+"""How weights are stored; "auto" stores them as the model's dtype says."""
+
+
+@dataclass(frozen=True)
+class LinearForms:
+    """How a model's linear layers are held."""
+
+    layers: LinearFactory
+    head: LinearFactory
+    """For the output layer."""
+    cast: torch.dtype | None = None
+    """What factories want their tensors in; None takes them as the files have them."""
 
 
 class PlainLinear:
@@ -43,7 +60,61 @@ class PackedLinear:
         return y
 
 
-def choose_linear(dtype: torch.dtype) -> LinearFactory:
-    """The fastest form for this machine: packed where the CPU multiplies bf16 itself (AMX or AVX-512), else plain."""
+class CastLinear:
+    """Another linear layer, computed in a dtype that is not the activations'."""
+
+    def __init__(self, inner: Linear, dtype: torch.dtype) -> None:
+        self._inner = inner
+        self._dtype = dtype
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._inner(x.to(self._dtype)).to(x.dtype)
+
+
+def choose_forms(dtype: torch.dtype, weights: Weights = "auto") -> LinearForms:
+    """The fastest form of the wanted precision on this machine.
+
+    Args:
+        dtype: Of activations.
+        weights: 4-bit weights keep an output layer of 8 bits, to which most of what they would lose is owed.
+
+    Raises:
+        ModelLoadError: This machine can't multiply such weights.
+    """
+    return _FORMS[weights](dtype)
+
+
+def _floating(stored: torch.dtype, dtype: torch.dtype) -> LinearForms:
+    # packed where the CPU multiplies bf16 itself (AMX or AVX-512): elsewhere packing fails or slows down
     multiplies_bf16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-    return PackedLinear if dtype is torch.bfloat16 and multiplies_bf16 else PlainLinear
+    factory: LinearFactory = PackedLinear if stored is torch.bfloat16 and multiplies_bf16 else PlainLinear
+    if stored is dtype:
+        return LinearForms(factory, factory, stored)
+
+    def cast(weight: Tensor, bias: Tensor | None) -> Linear:
+        return CastLinear(factory(weight, bias), stored)
+
+    return LinearForms(cast, cast, stored)
+
+
+def _int8(dtype: torch.dtype) -> LinearForms:
+    largest_weight()  # refuses machines that can't, before anything is read
+    return LinearForms(Int8Linear, Int8Linear)
+
+
+def _int4(dtype: torch.dtype) -> LinearForms:
+    largest_weight()
+
+    def layer(weight: Tensor, bias: Tensor | None) -> Linear:
+        return Int4Linear(weight, bias, dtype) if fits_int4(weight) else Int8Linear(weight, bias)
+
+    return LinearForms(layer, Int8Linear)
+
+
+_FORMS: dict[Weights, Callable[[torch.dtype], LinearForms]] = {
+    "auto": lambda dtype: _floating(dtype, dtype),
+    "fp32": lambda dtype: _floating(torch.float32, dtype),
+    "bf16": lambda dtype: _floating(torch.bfloat16, dtype),
+    "int8": _int8,
+    "int4": _int4,
+}

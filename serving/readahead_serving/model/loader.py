@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,17 +11,17 @@ from torch import Tensor
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeights
-from readahead_serving.model.families import config_from_gguf, config_from_hf
+from readahead_serving.model.families import config_from_gguf
 from readahead_serving.model.gguf_file import GGUFFile
 from readahead_serving.model.gguf_weights import GGUFWeights
-from readahead_serving.model.linear import Linear, LinearFactory, choose_linear
-from readahead_serving.model.tokenizer import Tokenizer
-from readahead_serving.model.tokenizer_files import tokenizer_from_folder, tokenizer_from_gguf
-from readahead_serving.model.weights import SafetensorsFolder, WeightSource, read_json
+from readahead_serving.model.linear import Linear, LinearFactory, LinearForms, choose_forms
+from readahead_serving.model.metadata import GGUF_SUFFIX, load_config
+from readahead_serving.model.weights import SafetensorsFolder, WeightSource
 
-GGUF_SUFFIX = ".gguf"
 _DERIVED = ("rotary_emb.inv_freq",)
 """Tensors that some files carry and that follow from the configuration."""
+_ROPE_DIVISORS = "rope_freqs.weight"
+"""How GGUF files carry Llama 3's stretching of rotary frequencies."""
 
 
 @dataclass(frozen=True)
@@ -33,46 +32,20 @@ class LoadedModel:
     decoder: Decoder
 
 
-def load_model(path: Path, dtype: torch.dtype, linear: LinearFactory | None = None) -> LoadedModel:
+def load_model(path: Path, dtype: torch.dtype, forms: LinearForms | None = None) -> LoadedModel:
     """Loads a GGUF file or a safetensors folder.
 
     Args:
         path: What `ModelStore.resolve` returned.
-        dtype: Of weights and activations: bfloat16 or float32.
-        linear: How linear layers are held; by default what is fastest here.
+        dtype: Of activations and the embedding table: bfloat16 or float32.
+        forms: How linear layers are held; by default in `dtype`, in the form that is fastest here.
 
     Raises:
         ModelLoadError: A file is missing, damaged or of an unknown kind.
     """
     config, source = _open(path)
-    assembly = _Assembly(config, source, dtype, linear or choose_linear(dtype), str(path))
+    assembly = _Assembly(config, source, dtype, forms or choose_forms(dtype), str(path))
     return LoadedModel(config, Decoder(config, assembly.build()))
-
-
-def load_config(path: Path) -> ModelConfig:
-    """Reads a model's shape without its weights.
-
-    Raises:
-        ModelLoadError: As `load_model`.
-    """
-    if path.suffix == GGUF_SUFFIX:
-        file = GGUFFile(path)
-        return config_from_gguf(file.metadata, file.names(), str(path))
-    config = config_from_hf(read_json(path / "config.json"), str(path / "config.json"))
-    generation = path / "generation_config.json"
-    return _with_generation(config, read_json(generation)) if generation.exists() else config
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Loads the tokenizer that belongs to a model.
-
-    Raises:
-        ModelLoadError: It is missing, damaged or of a kind that is not read.
-    """
-    if path.suffix == GGUF_SUFFIX:
-        file = GGUFFile(path)
-        return tokenizer_from_gguf(file, config_from_gguf(file.metadata, file.names(), str(path)))
-    return tokenizer_from_folder(path, load_config(path))
 
 
 def _open(path: Path) -> tuple[ModelConfig, WeightSource]:
@@ -83,32 +56,35 @@ def _open(path: Path) -> tuple[ModelConfig, WeightSource]:
     return load_config(path), SafetensorsFolder(path)
 
 
-def _with_generation(config: ModelConfig, generation: dict[str, Any]) -> ModelConfig:
-    """What ends a completion is said by generation_config.json where there is one: chat models end turns by it."""
-    eos = generation.get("eos_token_id")
-    ids = tuple(one for one in (eos if isinstance(eos, list) else [eos]) if isinstance(one, int))
-    return replace(config, eos_token_ids=ids) if ids else config
-
-
 class _Assembly:
     """Builds the decoder's weights out of a source, each tensor read once, checked and accounted for."""
 
     def __init__(
-        self, config: ModelConfig, source: WeightSource, dtype: torch.dtype, linear: LinearFactory, origin: str
+        self, config: ModelConfig, source: WeightSource, dtype: torch.dtype, forms: LinearForms, origin: str
     ) -> None:
         self._config = config
         self._source = source
         self._dtype = dtype
-        self._linear = linear
+        self._forms = forms
         self._origin = origin
         self._unread = set(source.names())
 
     def build(self) -> DecoderWeights:
         config = self._config
-        embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
+        table = self._read("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
+        embedding = table.to(self._dtype)
+        # tied to the very tensor where that will do, so that it may be held once
+        head = self._head(embedding if self._forms.cast is self._dtype else table)
+        del table
         layers = tuple(self._layer(f"model.layers.{number}.") for number in range(config.num_layers))
         norm = self._norm("model.norm.weight")
-        weights = DecoderWeights(embedding=embedding, layers=layers, norm=norm, head=self._head(embedding))
+        weights = DecoderWeights(
+            embedding=embedding,
+            layers=layers,
+            norm=norm,
+            head=head,
+            rope_divisors=self._rope_divisors(),
+        )
         self._refuse_unread()
         return weights
 
@@ -119,6 +95,7 @@ class _Assembly:
         attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
         return LayerWeights(
             attention_norm=self._norm(f"{prefix}input_layernorm.weight"),
+            qk_norm=self._qk_norm(attention) if config.qk_norm else None,
             qkv=self._fused(
                 [(f"{attention}q_proj", q), (f"{attention}k_proj", kv), (f"{attention}v_proj", kv)],
                 hidden,
@@ -126,26 +103,41 @@ class _Assembly:
             ),
             output=self._fused([(f"{attention}o_proj", hidden)], q, bias=config.output_bias),
             mlp_norm=self._norm(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self._fused([(f"{mlp}gate_proj", inner), (f"{mlp}up_proj", inner)], hidden),
-            down=self._fused([(f"{mlp}down_proj", hidden)], inner),
+            gate_up=self._fused([(f"{mlp}gate_proj", inner), (f"{mlp}up_proj", inner)], hidden, bias=config.mlp_bias),
+            down=self._fused([(f"{mlp}down_proj", hidden)], inner, bias=config.mlp_bias),
         )
 
     def _head(self, embedding: Tensor) -> Linear:
         if self._config.tied_embeddings:
             self._unread.discard("lm_head.weight")
-            return self._linear(embedding, None)
-        return self._fused([("lm_head", self._config.vocab_size)], self._config.hidden_size)
+            return self._linear(self._forms.head, embedding)
+        return self._linear(self._forms.head, self._read("lm_head.weight", *embedding.shape))
 
     def _fused(self, parts: list[tuple[str, int]], columns: int, *, bias: bool = False) -> Linear:
         """Matrices that share their input, stacked into one."""
-        weight = torch.cat([self._tensor(f"{name}.weight", rows, columns) for name, rows in parts])
-        biases = torch.cat([self._tensor(f"{name}.bias", rows) for name, rows in parts]) if bias else None
-        return self._linear(weight, biases)
+        weight = torch.cat([self._read(f"{name}.weight", rows, columns) for name, rows in parts])
+        biases = torch.cat([self._read(f"{name}.bias", rows) for name, rows in parts]) if bias else None
+        return self._linear(self._forms.layers, weight, biases)
+
+    def _linear(self, factory: LinearFactory, weight: Tensor, bias: Tensor | None = None) -> Linear:
+        dtype = self._forms.cast or weight.dtype
+        return factory(weight.to(dtype), None if bias is None else bias.to(dtype))
 
     def _norm(self, name: str) -> Tensor:
-        return self._tensor(name, self._config.hidden_size).float()
+        return self._read(name, self._config.hidden_size).float()
 
-    def _tensor(self, name: str, *shape: int) -> Tensor:
+    def _qk_norm(self, attention: str) -> Tensor:
+        """One weight for all heads, and another for all KV heads, laid out so that one multiplication does both."""
+        config = self._config
+        q, k = (self._read(f"{attention}{name}.weight", config.head_dim).float() for name in ("q_norm", "k_norm"))
+        return torch.cat((q.expand(config.num_heads, -1), k.expand(config.num_kv_heads, -1)))
+
+    def _rope_divisors(self) -> Tensor | None:
+        if _ROPE_DIVISORS not in self._unread:
+            return None
+        return self._read(_ROPE_DIVISORS, self._config.head_dim // 2).float()
+
+    def _read(self, name: str, *shape: int) -> Tensor:
         if name not in self._source.names():
             raise ModelLoadError(f"{self._origin} lacks the tensor {name}: download the model again.")
         tensor = self._source.read(name)
@@ -154,7 +146,7 @@ class _Assembly:
                 f"{self._origin}: {name} is {tensor.dtype} {tuple(tensor.shape)} where the configuration wants {shape}."
             )
         self._unread.discard(name)
-        return tensor.to(self._dtype)
+        return tensor
 
     def _refuse_unread(self) -> None:
         """A tensor the decoder does not use is a computation it would leave out: a wrong answer, so a refusal."""

@@ -1,16 +1,18 @@
-"""Text to token ids and back, for byte-level BPE tokenizers."""
+"""Text to token ids and back, for byte-level BPE and SentencePiece tokenizers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken
 
 from readahead_serving.errors import ModelLoadError, RequestRefused
 from readahead_serving.model.chat_template import ChatTemplate
+from readahead_serving.model.token_bytes import token_reader, without_prefix_space
 
 _PRIVATE_USE = range(0xE000, 0xF900)
 
@@ -19,12 +21,12 @@ class Tokenizer:
     """One model's tokenizer.
 
     Args:
-        json_text: A tokenizer.json whose decoder is byte-level.
+        json_text: A tokenizer.json whose decoder is byte-level or SentencePiece's.
         eos_ids: The ids that end a completion.
         template: The chat template, where the model has one.
 
     Raises:
-        ModelLoadError: The text is no tokenizer, or not a byte-level one.
+        ModelLoadError: The text is no tokenizer, or one whose tokens stand for no exact bytes.
     """
 
     def __init__(self, json_text: str, *, eos_ids: Iterable[int], template: ChatTemplate | None = None) -> None:
@@ -33,6 +35,10 @@ class Tokenizer:
         # a copy, because the switch is the tokenizer's state and not the call's
         self._without_special = _parse(json_text)
         self._without_special.encode_special_tokens = True
+        self._read_token = token_reader(json_text)
+        continuing = without_prefix_space(json_text)
+        self._continuing = self._without_special if continuing is None else _parse(continuing)
+        self._continuing.encode_special_tokens = True
         added = self._with_special.get_added_tokens_decoder()
         self._special = {token.content: number for number, token in added.items() if token.special}
         self._added_bytes = {number: b"" if t.special else t.content.encode() for number, t in added.items()}
@@ -72,7 +78,18 @@ class Tokenizer:
         """Encodes a raw completion's prompt: special tokens count, and BOS leads where the model wants it."""
         return list(self._with_special.encode(_clean(text), add_special_tokens=True).ids)
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+    @property
+    def knows_tools(self) -> bool:
+        """Whether the chat template lists tools and writes calls, in the form that is read back here."""
+        return self._template is not None and self._template.knows_tools
+
+    def encode_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> list[int]:
         """Renders and encodes a conversation so that only the template's own special tokens are special.
 
         A message that spells a special token is cut there by a mark before rendering. The rendered text is split at
@@ -82,16 +99,20 @@ class Tokenizer:
         Raises:
             RequestRefused: The model has no template, or it takes no such conversation.
         """
-        mark = _unused_character(messages)
-        guarded = [{key: self._guard(_clean(value), mark) for key, value in message.items()} for message in messages]
-        text = self._render(guarded, add_generation_prompt)
+        mark = _unused_character((messages, tools))
+
+        def guard(text: str) -> str:
+            return self._guard(_clean(text), mark)
+
+        guarded = [_mapped(message, guard) for message in messages]
+        text = self._render(guarded, add_generation_prompt, [_mapped(tool, guard) for tool in tools])
         ids: list[int] = []
         at = 0
         for match in self._special_pattern.finditer(text):
-            ids += self._encode_piece(text[at : match.start()], mark)
+            ids += self._encode_piece(text[at : match.start()], mark, at)
             ids.append(self._special[match[1]])
             at = match.end()
-        return ids + self._encode_piece(text[at:], mark)
+        return ids + self._encode_piece(text[at:], mark, at)
 
     def render_chat(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
         """The conversation as text, for people to look at: encoding it would let messages forge special tokens.
@@ -102,7 +123,10 @@ class Tokenizer:
         return self._render(messages, add_generation_prompt)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of tokens. Special tokens have none; bytes that are no UTF-8 become U+FFFD."""
+        """The text of tokens. Special tokens have none; bytes that are no UTF-8 become U+FFFD.
+
+        A space that SentencePiece has put before the first word is part of it.
+        """
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -112,34 +136,37 @@ class Tokenizer:
     @cached_property
     def _bytes(self) -> Mapping[int, bytes]:
         vocabulary = self._with_special.get_vocab(with_added_tokens=False)
-        plain = {number: _token_to_bytes(token) for token, number in vocabulary.items()}
+        plain = {number: self._read_token(token) for token, number in vocabulary.items()}
         return plain | self._added_bytes
 
-    def _render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> str:
         if self._template is None:
             raise RequestRefused(
                 "This model has no chat template: send a prompt to /v1/completions instead.",
                 param="model",
                 code="no_chat_template",
             )
-        return self._template.render(messages, add_generation_prompt=add_generation_prompt)
+        return self._template.render(messages, add_generation_prompt=add_generation_prompt, tools=tools)
 
     def _guard(self, text: str, mark: str) -> str:
         return self._breakable.sub(lambda match: match[0][0] + mark + match[0][1:], text)
 
-    def _encode_piece(self, text: str, mark: str) -> list[int]:
-        return self.encode(text.replace(mark, ""), allow_special=False) if text else []
+    def _encode_piece(self, text: str, mark: str, at: int) -> list[int]:
+        tokenizer = self._continuing if at else self._without_special
+        return list(tokenizer.encode(_clean(text.replace(mark, "")), add_special_tokens=False).ids) if text else []
 
 
 def _parse(json_text: str) -> tokenizers.Tokenizer:
     try:
-        tokenizer = tokenizers.Tokenizer.from_str(json_text)
+        return tokenizers.Tokenizer.from_str(json_text)
     # the library raises bare Exception for every malformed file
     except Exception as error:
         raise ModelLoadError(f"The tokenizer is damaged or of an unknown kind ({error}).") from error
-    if "ByteLevel" not in str(tokenizer.decoder):
-        raise ModelLoadError("The tokenizer is not a byte-level one, the only kind read here.")
-    return tokenizer
 
 
 def _clean(text: str) -> str:
@@ -164,26 +191,31 @@ def _breakable_pattern(contents: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(choices) or r"(?!)")
 
 
-def _unused_character(messages: Sequence[Mapping[str, str]]) -> str:
-    used = {character for message in messages for value in message.values() for character in value}
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every string in it changed, keys too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+    return [_mapped(inner, change) for inner in value] if isinstance(value, Sequence) else value
+
+
+def _unused_character(values: Any) -> str:
+    used = {character for text in _texts(values) for character in text}
     free = next((one for one in map(chr, _PRIVATE_USE) if one not in used), None)
     if free is None:
         raise RequestRefused("The messages use every private-use character.", param="messages", code="invalid_messages")
     return free
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-ins for bytes (Radford et al. 2019, `bytes_to_unicode`)."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-_BYTES = _byte_alphabet()
-
-
-def _token_to_bytes(token: str) -> bytes:
-    try:
-        return bytes(_BYTES[character] for character in token)
-    except KeyError:  # a token added beside the alphabet
-        return token.encode()

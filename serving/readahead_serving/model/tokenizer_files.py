@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.chat_template import ChatTemplate
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.gguf_file import GGUFFile
+from readahead_serving.model.json_file import read_json
 from readahead_serving.model.tokenizer import Tokenizer
-from readahead_serving.model.weights import read_json
 
 _CONTROL, _USER_DEFINED = 3, 4
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
@@ -47,7 +47,7 @@ _PIPELINES = {
 """How text is cut before merging, by `tokenizer.ggml.pre`: the names and rules are llama.cpp's."""
 
 
-def tokenizer_from_folder(folder: Path, config: ModelConfig) -> Tokenizer:
+def tokenizer_from_folder(folder: Path, eos_ids: Sequence[int]) -> Tokenizer:
     """Reads tokenizer.json, tokenizer_config.json and chat_template.jinja.
 
     Raises:
@@ -64,7 +64,7 @@ def tokenizer_from_folder(folder: Path, config: ModelConfig) -> Tokenizer:
     source = template_file.read_text("utf-8") if template_file.exists() else _default_template(named)
     tokens = {key: _content(named[key]) for key in _NAMED_TOKENS if named.get(key)}
     template = ChatTemplate(source, tokens) if source else None
-    return Tokenizer(text, eos_ids=config.eos_token_ids, template=template)
+    return Tokenizer(text, eos_ids=eos_ids, template=template)
 
 
 def tokenizer_from_gguf(file: GGUFFile, config: ModelConfig) -> Tokenizer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.model.json_file import read_json
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -68,20 +68,3 @@ def _shard_names(folder: Path) -> Mapping[str, set[str]]:
             raise ModelLoadError(f"{index} names {shard!r}, which is not a file of its folder.")
         shards.setdefault(shard, set()).add(name)
     return shards
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """One JSON object from a model's folder.
-
-    Raises:
-        ModelLoadError: The file is missing or not a JSON object.
-    """
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ModelLoadError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise ModelLoadError(f"{path} is not JSON ({error}): download the model again.") from error
-    if not isinstance(value, dict):
-        raise ModelLoadError(f"{path} is not a JSON object: download the model again.")
-    return value

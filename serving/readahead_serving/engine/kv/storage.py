@@ -30,6 +30,7 @@ class KVStorage:
         # hands out zero pages lazily, so this costs neither time nor memory before a block is used.
         shape = (2, num_layers, num_blocks, num_kv_heads, block_tokens, head_dim)
         self._data = torch.zeros(shape, dtype=dtype)
+        self.num_layers = num_layers
         self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim
         self.block_tokens = block_tokens
@@ -53,6 +54,19 @@ class KVStorage:
         """Stores the tokens' k and v, both (T, KV heads, head dim), at their `rows`, flattened to (T · KV heads,)."""
         for cache, new in ((self.keys[layer], k), (self.values[layer], v)):
             cache.view(-1, self.head_dim).index_copy_(0, rows, new.reshape(-1, self.head_dim))
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copies a block's keys and values of all layers."""
+        self._data[:, :, target] = self._data[:, :, source]
+
+    def lay_out(self, layer: int, blocks: list[int], tokens: int) -> tuple[Tensor, Tensor]:
+        """Copies of the keys and values of the blocks' first `tokens` tokens, each (KV heads, tokens, head dim)."""
+        index = torch.tensor(blocks, dtype=torch.long)
+        keys, values = (
+            cache[layer].index_select(0, index).transpose(0, 1).flatten(1, 2)[:, :tokens].contiguous()
+            for cache in (self.keys, self.values)
+        )
+        return keys, values
 
     def gather(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Copies of the keys and values at `rows`, (KV heads, T) int64; each (1, KV heads, T, head dim)."""

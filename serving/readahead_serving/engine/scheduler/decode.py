@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from readahead_serving.engine.kv.pool import BlockPool
+from readahead_serving.engine.kv.cache import KVCache
 from readahead_serving.engine.scheduler.plan import Chunk
 from readahead_serving.engine.sequence import Sequence
 
 
-def make_room(running: list[Sequence], pool: BlockPool) -> list[Sequence]:
+def make_room(running: list[Sequence], cache: KVCache) -> list[Sequence]:
     """Gives every running sequence blocks for all its tokens, oldest first.
 
-    Where KV runs short, the youngest sequence is preempted: it loses its blocks, leaves `running` and computes its
-    tokens again later. The oldest always gets on, because no request is taken that the empty pool could not hold.
+    Where KV runs short, the youngest sequence of the lowest priority is preempted: it leaves `running` and its blocks
+    go to the cache; what is evicted there before its turn comes again is computed again. The oldest always gets on,
+    because no request is taken that the empty pool could not hold.
 
     Returns:
         The preempted sequences, youngest first.
@@ -20,21 +21,21 @@ def make_room(running: list[Sequence], pool: BlockPool) -> list[Sequence]:
     position = 0
     while position < len(running):
         sequence = running[position]
-        if pool.extend(sequence.blocks, sequence.num_tokens):
+        if cache.grow(sequence):
             position += 1
             continue
         assert len(running) > 1, "a sequence outgrew the whole pool"
-        preempted.append(_preempt(running.pop(), pool))
+        preempted.append(preempt(running.pop(), cache))
     return preempted
 
 
-def _preempt(sequence: Sequence, pool: BlockPool) -> Sequence:
-    pool.release(sequence.blocks)
-    sequence.num_computed = 0
+def preempt(sequence: Sequence, cache: KVCache) -> Sequence:
+    """Takes a running sequence's KV back; it finds again what nobody else needed in the meantime."""
+    cache.release(sequence)
     sequence.preemptions += 1
     return sequence
 
 
 def decode_chunks(running: list[Sequence]) -> list[Chunk]:
-    """One token for every sequence that lies one behind: these never wait for a prefill."""
-    return [Chunk.next(sequence, 1) for sequence in running if sequence.num_pending == 1]
+    """One token, and its draft, for every sequence that lies one behind: these never wait for a prefill."""
+    return [Chunk.next(sequence, 1 + len(sequence.draft)) for sequence in running if sequence.num_pending == 1]

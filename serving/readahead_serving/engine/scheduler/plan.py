@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from readahead_serving.engine.kv.cache import BlockCopy
+from readahead_serving.engine.scheduler.cost import StepLoad, pairs
 from readahead_serving.engine.sequence import Sequence
 
 
@@ -18,7 +20,7 @@ class Chunk:
 
     def __post_init__(self) -> None:
         assert self.count >= 1
-        assert self.end <= self.sequence.num_tokens
+        assert self.end <= self.sequence.num_tokens + len(self.sequence.draft)
 
     @classmethod
     def next(cls, sequence: Sequence, count: int) -> Chunk:
@@ -30,12 +32,18 @@ class Chunk:
 
     @property
     def token_ids(self) -> list[int]:
-        return self.sequence.token_ids[self.start : self.end]
+        certain = self.sequence.token_ids[self.start : self.end]
+        return certain + self.sequence.draft[: self.count - len(certain)]
 
     @property
     def catches_up(self) -> bool:
         """Whether the sequence's next token can be sampled after this chunk."""
-        return self.end == self.sequence.num_tokens
+        return self.num_rows > 0
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of logits wanted: of the last token, if the chunk catches up, and of each draft token behind it."""
+        return 0 if self.sequence.is_build else max(0, 1 + self.end - self.sequence.num_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,21 @@ class StepPlan:
     """The chunks of one forward pass, those of a single token first."""
 
     chunks: tuple[Chunk, ...] = ()
+    copies: tuple[BlockCopy, ...] = ()
+    """Blocks to copy first, in order."""
 
     @property
     def num_tokens(self) -> int:
         return sum(chunk.count for chunk in self.chunks)
+
+    @property
+    def load(self) -> StepLoad:
+        """What this step's time depends on."""
+        decodes = [chunk for chunk in self.chunks if chunk.sequence.num_pending == 1]
+        longer = [chunk for chunk in self.chunks if chunk.sequence.num_pending > 1]
+        return StepLoad(
+            decode_rows=sum(chunk.count for chunk in decodes),
+            decode_context=sum(chunk.end for chunk in decodes),
+            prefill_tokens=sum(chunk.count for chunk in longer),
+            prefill_pairs=sum(pairs(chunk.start, chunk.end) for chunk in longer),
+        )

@@ -1,0 +1,98 @@
+"""/v1/packs, which the LLM server keeps by tenant, and the pack of a knowledge base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from readahead_platform.api.passed_through import JsonBody
+from readahead_platform.errors import ApiError
+from readahead_platform.gateway.auth import Tenant
+from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.dependencies import Context
+from readahead_platform.gateway.llm_client import UpstreamAnswer
+
+router = APIRouter()
+
+
+class KbPackRequest(BaseModel):
+    """How a knowledge base's pack is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pin: bool = False
+    ttl: float | None = Field(default=None, gt=0)
+    dry_run: bool = False
+
+
+@router.post("/v1/packs", response_model=None)
+async def create(tenant: Tenant, context: Context, body: JsonBody) -> Response:
+    return await _passed(context, tenant, "POST", "/v1/packs", body)
+
+
+@router.get("/v1/packs", response_model=None)
+async def list_packs(tenant: Tenant, context: Context) -> Response:
+    return await _passed(context, tenant, "GET", "/v1/packs")
+
+
+@router.get("/v1/packs/{pack}", response_model=None)
+@router.delete("/v1/packs/{pack}", response_model=None)
+async def get_or_delete(pack: str, request: Request, tenant: Tenant, context: Context) -> Response:
+    return await _passed(context, tenant, request.method, f"/v1/packs/{_id(pack)}")
+
+
+@router.patch("/v1/packs/{pack}", response_model=None)
+async def patch(pack: str, tenant: Tenant, context: Context, body: JsonBody) -> Response:
+    return await _passed(context, tenant, "PATCH", f"/v1/packs/{_id(pack)}", body)
+
+
+@router.post("/v1/packs/{pack}/documents", response_model=None)
+async def extend(pack: str, tenant: Tenant, context: Context, body: JsonBody) -> Response:
+    return await _passed(context, tenant, "POST", f"/v1/packs/{_id(pack)}/documents", body)
+
+
+@router.get("/v1/packs/{pack}/messages", response_model=None)
+async def messages(pack: str, tenant: Tenant, context: Context) -> Response:
+    return await _passed(context, tenant, "GET", f"/v1/packs/{_id(pack)}/messages")
+
+
+@router.post("/v1/vector_stores/{store}/pack", response_model=None)
+async def pack_store(store: str, tenant: Tenant, context: Context, body: KbPackRequest) -> Response:
+    """Builds the pack of a knowledge base, or tells with `dry_run` what it would cost."""
+    kb = await context.library.get_kb(tenant, store)
+    return _response(await context.packs.build(tenant, kb, pin=body.pin, ttl=body.ttl, dry_run=body.dry_run))
+
+
+@router.get("/v1/vector_stores/{store}/pack")
+async def get_store_pack(store: str, tenant: Tenant, context: Context) -> dict[str, Any]:
+    kb = await context.library.get_kb(tenant, store)
+    shown = (await context.packs.find(tenant, kb)).shown()
+    if shown is None:
+        raise ApiError(404, f"{kb.name} has no pack.", param="vector_store", code="pack_not_found")
+    return dict(shown)
+
+
+@router.delete("/v1/vector_stores/{store}/pack")
+async def delete_store_pack(store: str, tenant: Tenant, context: Context) -> dict[str, Any]:
+    kb = await context.library.get_kb(tenant, store)
+    await context.packs.delete(tenant, kb)
+    return {"id": kb.id, "object": "vector_store.pack.deleted", "deleted": True}
+
+
+def _id(pack: str) -> str:
+    """Part of a path at the LLM server, so nothing but a pack's id may stand there."""
+    if not pack.removeprefix("pack_").isalnum():
+        raise ApiError(404, f"There is no pack {pack!r}.", param="pack", code="pack_not_found")
+    return pack
+
+
+async def _passed(
+    context: GatewayContext, tenant: str, method: str, path: str, body: dict[str, Any] | None = None
+) -> Response:
+    return _response(await context.llm.request(method, path, body, tenant=tenant))
+
+
+def _response(answer: UpstreamAnswer) -> Response:
+    return Response(answer.body, answer.status, answer.headers, answer.content_type)

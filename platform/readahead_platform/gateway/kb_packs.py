@@ -1,0 +1,174 @@
+"""A knowledge base's pack: made from its documents, found again, and replaced when they change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from readahead_agents.llm import Message
+from readahead_agents.prompts import prompt
+from readahead_platform.errors import ApiError
+from readahead_platform.gateway.llm_client import LlmClient, UpstreamAnswer
+from readahead_platform.routing.route import NO_PACK, PackOffer
+from readahead_retrieval.library import Library
+from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
+
+READY = frozenset({"resident", "on_disk"})
+MAX_CACHED_MESSAGES = 8
+_KB, _CONTENT = "kb", "content"
+
+
+@dataclass(frozen=True, slots=True)
+class KbPack:
+    """What the LLM server holds of a knowledge base."""
+
+    current: Mapping[str, Any] | None = None
+    """The pack of the documents as they are now, as /v1/packs shows it."""
+    older: tuple[Mapping[str, Any], ...] = ()
+    """Packs of what the documents were."""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.current is not None and self.current["state"] in READY
+
+    def shown(self) -> Mapping[str, Any] | None:
+        """For people: the current pack, else the last one, which is stale because the documents have changed."""
+        if self.current is not None or not self.older:
+            return self.current
+        return {**self.older[-1], "state": "stale", "reason": "documents_changed: documents were added or removed"}
+
+    def offer(self) -> PackOffer:
+        shown = self.shown()
+        if shown is None:
+            return NO_PACK
+        if self.is_ready:
+            return PackOffer(is_ready=True, tokens=int(shown["tokens"]))
+        reason = f" ({shown['reason']})" if shown["reason"] else ""
+        return PackOffer(is_ready=False, why_not=f"Its pack is {shown['state']}{reason}.")
+
+
+class KbPacks:
+    """Packs of knowledge bases, kept by the LLM server under the tenant's salt."""
+
+    def __init__(self, library: Library, llm: LlmClient) -> None:
+        self._library = library
+        self._llm = llm
+        self._messages: OrderedDict[str, tuple[Message, ...]] = OrderedDict()
+
+    async def find(self, tenant: str, kb: KnowledgeBase) -> KbPack:
+        """What there is. Once the pack of the present documents is ready, older ones are deleted."""
+        of_kb = await self._of_kb(tenant, kb.id)
+        content = _content(await self._documents(tenant, kb))
+        found = KbPack(
+            next((pack for pack in of_kb if pack["metadata"].get(_CONTENT) == content), None),
+            tuple(pack for pack in of_kb if pack["metadata"].get(_CONTENT) != content),
+        )
+        if found.is_ready:
+            for old in found.older:
+                await self._llm.request("DELETE", f"/v1/packs/{old['id']}", tenant=tenant)
+        return found
+
+    async def build(
+        self, tenant: str, kb: KnowledgeBase, *, pin: bool = False, ttl: float | None = None, dry_run: bool = False
+    ) -> UpstreamAnswer:
+        """Has the pack built beside the one there is. Documents added at the end extend that one.
+
+        Raises:
+            ApiError: The knowledge base has no searchable document.
+        """
+        texts = await self._library.document_texts(tenant, kb.id)
+        if not texts:
+            message = f"{kb.name} has no searchable document to build a pack from."
+            raise ApiError(400, message, param="vector_store", code="knowledge_base_empty")
+        documents = [{"title": one.document.name, "text": one.text} for one in texts]
+        await self.forget_deleted(tenant)
+        metadata = {_KB: kb.id, _CONTENT: _content([one.document for one in texts])}
+        found = await self.find(tenant, kb)
+        extended = None if dry_run or found.current else _extended(found.older, documents)
+        if extended is not None:
+            body = {"documents": documents[len(extended["documents"]) :], "metadata": metadata}
+            return await self._llm.request("POST", f"/v1/packs/{extended['id']}/documents", body, tenant=tenant)
+        whole: dict[str, Any] = {
+            "name": kb.name,
+            "messages": [{"role": "system", "content": prompt("pack_system").substitute()}],
+            "documents": documents,
+            "metadata": metadata,
+            "pin": pin,
+            "ttl": ttl,
+            "dry_run": dry_run,
+        }
+        return await self._llm.request("POST", "/v1/packs", whole, tenant=tenant)
+
+    async def rebuild_if_stale(self, tenant: str, kb: KnowledgeBase, found: KbPack) -> None:
+        """Queues a new pack where the documents have changed under the one that somebody had asked for."""
+        if found.current is None and found.older:
+            await self.build(tenant, kb, pin=bool(found.older[-1]["pin"]), ttl=found.older[-1]["ttl"])
+
+    async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
+        """Takes all packs of a knowledge base out of memory and off the disk."""
+        for pack in await self._of_kb(tenant, kb.id):
+            await self._llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+
+    async def forget_deleted(self, tenant: str) -> None:
+        """Deletes the packs of knowledge bases that are no more.
+
+        Raises:
+            ApiError: The LLM server does not answer; the next call does it.
+        """
+        packs = await self._packs(tenant)
+        if not any(_KB in pack["metadata"] for pack in packs):
+            return
+        known = {kb.id for kb in await self._library.list_kbs(tenant)}
+        for pack in packs:
+            if _KB in pack["metadata"] and pack["metadata"][_KB] not in known:
+                await self._llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+
+    async def messages(self, tenant: str, pack_id: str) -> tuple[Message, ...]:
+        """What a question on a pack begins with. A pack never changes, so the texts are kept for the next question.
+
+        Raises:
+            ApiError: It is gone meanwhile.
+        """
+        if pack_id not in self._messages:
+            answer = await self._llm.request("GET", f"/v1/packs/{pack_id}/messages", tenant=tenant)
+            if answer.status != 200:
+                raise ApiError(404, "The pack was deleted meanwhile: ask again.", code="pack_not_found")
+            data = json.loads(answer.body)["data"]
+            self._messages[pack_id] = tuple(Message(one["role"], one["content"]) for one in data)
+            while len(self._messages) > MAX_CACHED_MESSAGES:
+                self._messages.popitem(last=False)
+        self._messages.move_to_end(pack_id)
+        return self._messages[pack_id]
+
+    async def _packs(self, tenant: str) -> list[dict[str, Any]]:
+        answer = await self._llm.request("GET", "/v1/packs", tenant=tenant)
+        if answer.status != 200:
+            return []  # another LLM server, which has no packs
+        data: list[dict[str, Any]] = json.loads(answer.body)["data"]
+        return data
+
+    async def _of_kb(self, tenant: str, kb_id: str) -> list[dict[str, Any]]:
+        return [pack for pack in await self._packs(tenant) if pack["metadata"].get(_KB) == kb_id]
+
+    async def _documents(self, tenant: str, kb: KnowledgeBase) -> list[Document]:
+        listed = await self._library.list_documents(tenant, kb.id)
+        return [document for document in listed if document.state == DocumentState.SEARCHABLE]
+
+
+def _content(documents: Sequence[Document]) -> str:
+    """Names what a pack holds: the documents, in order. The same bytes are the same document."""
+    return hashlib.sha256("\0".join(document.id for document in documents).encode()).hexdigest()[:32]
+
+
+def _extended(older: Sequence[Mapping[str, Any]], documents: Sequence[Mapping[str, str]]) -> Mapping[str, Any] | None:
+    """The longest ready pack whose documents the new ones begin with."""
+    digests = [(one["title"], hashlib.sha256(one["text"].encode()).hexdigest()) for one in documents]
+    for pack in sorted(older, key=lambda pack: len(pack["documents"]), reverse=True):
+        held = [(one["title"], one["sha256"]) for one in pack["documents"]]
+        if pack["state"] in READY and held and len(held) < len(digests) and digests[: len(held)] == held:
+            return pack
+    return None

@@ -1,0 +1,82 @@
+"""pack-restart: what a knowledge base in the cache is worth after the machine went down."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from readahead_serving.bench.client import LoadClient, Target, Timing, first_model
+from readahead_serving.bench.own_server import own_server
+from readahead_serving.bench.probe import ServerProbe
+from readahead_serving.bench.texts import prose
+from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.kb_questions import COLD_SEED, about
+from readahead_serving.errors import BenchFailed
+from readahead_serving.settings import ServingSettings
+
+
+async def _run(bench: Bench) -> Outcome:
+    knowledge = prose(bench.prefix_tokens, seed=1)
+    with tempfile.TemporaryDirectory(prefix="readahead-bench-") as folder:
+        settings = bench.settings.model_copy(update={"packs_dir": Path(folder)})
+        cold, before = await _first_life(settings, knowledge, bench)
+        restarted = time.monotonic()
+        after, extra = await _second_life(settings, knowledge, bench)
+    extra |= {
+        "cold_ttft_ms": _ms(cold),
+        "before_kill_ttft_ms": _ms(before),
+        "after_restart_ttft_ms": _ms(after[0]),
+        "restart_to_first_answer_s": round(after[0].sent_at + after[0].done_at - restarted, 2),
+        "cached_tokens_of_first": after[0].cached_tokens,
+        "prompt_tokens_of_first": after[0].prompt_tokens,
+    }
+    wall_s = sum(timing.done_at for timing in after)
+    return Outcome(after, wall_s, {"kind": "one after another, kill -9 between"}, extra)
+
+
+async def _first_life(settings: ServingSettings, knowledge: str, bench: Bench) -> tuple[Timing, Timing]:
+    async with own_server(settings) as server:
+        client, probe = await _connect(server.url)
+        async with client:
+            cold = await client.send(about(prose(bench.prefix_tokens, COLD_SEED), 0, bench.max_tokens))
+            if await probe.build_pack(knowledge) is None:
+                raise BenchFailed("This server has no packs.")
+            before = await client.send(about(knowledge, 1, bench.max_tokens))
+        server.process.kill()
+        await server.process.wait()
+    return cold, before
+
+
+async def _second_life(
+    settings: ServingSettings, knowledge: str, bench: Bench
+) -> tuple[list[Timing], dict[str, object]]:
+    async with own_server(settings) as server:
+        client, probe = await _connect(server.url)
+        async with client:
+            count = bench.requests or 4
+            timings = [await client.send(about(knowledge, 10 + n, bench.max_tokens)) for n in range(count)]
+        computed = (await probe.idle_metrics())["prompt_tokens_computed"]
+    return timings, {"engine_computed_tokens": int(computed)}
+
+
+async def _connect(url: str) -> tuple[LoadClient, ServerProbe]:
+    target = Target(url, await first_model(url, ""), "")
+    return LoadClient(target), ServerProbe(target)
+
+
+def _ms(timing: Timing) -> float | None:
+    return round(timing.text_at[0] * 1000, 2) if timing.text_at else None
+
+
+PACK_RESTART = Workload(
+    name="pack-restart",
+    description="a pack of 4,000 tokens, built, asked, the server killed with SIGKILL and started again, asked again; "
+    "TTFT cold, before and after, cached tokens, and the tokens that the engine computed in its second life",
+    run=_run,
+    max_tokens=16,
+    concurrency=(1,),
+    goal=Goal(ttft_ms=1000, tbt_ms=200),
+    prefix_tokens=4000,
+    needs_own_server=True,
+)

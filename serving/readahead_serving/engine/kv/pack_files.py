@@ -1,0 +1,131 @@
+"""A pack's folder: written beside and renamed, mapped back. Nothing in it is ever unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from readahead_serving.engine.kv.pack import PackKV
+from readahead_serving.engine.kv.pack_manifest import (
+    BLOCKS,
+    FORMAT_VERSION,
+    MANIFEST,
+    PAGE_BYTES,
+    TOKENS,
+    Block,
+    DocumentSpan,
+    PackIdentity,
+    PackManifest,
+    encode_manifest,
+    read_manifest,
+)
+
+assert sys.byteorder == "little", "the layout on disk is little-endian and mapped as it is"
+
+
+def write_pack(folder: Path, kv: PackKV, identity: PackIdentity, documents: Sequence[DocumentSpan]) -> PackManifest:
+    """Writes a pack so that `folder` holds it whole or does not exist, also when the power fails.
+
+    Raises:
+        OSError: The disk is full, or refuses; nothing of the pack stays on it.
+    """
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        beside.mkdir(parents=True)
+        manifest = _write_files(beside, kv, identity, documents)
+        _sync_folder(beside)
+        beside.replace(folder)
+        _sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    return manifest
+
+
+def map_pack(folder: Path) -> PackKV:
+    """Maps a verified pack into memory: pages are read as they are touched, and given back when memory is short.
+
+    Raises:
+        PackRefused: The manifest is damaged.
+        OSError: A file is gone.
+    """
+    manifest = read_manifest(folder)
+    tokens = np.fromfile(folder / TOKENS, dtype="<i4").tolist()
+    # A private mapping: the file stays as it is whatever is done to the tensors.
+    raw = torch.from_file(str(folder / BLOCKS), shared=False, size=manifest.block_file_bytes, dtype=torch.uint8)
+    shape = (manifest.num_kv_heads, manifest.num_tokens, manifest.head_dim)
+    dtype: torch.dtype = getattr(torch, manifest.identity.dtype)
+    tensors = [raw[b.offset : b.offset + b.nbytes].view(dtype).view(shape) for b in manifest.blocks]
+    return PackKV(token_ids=tokens, keys=tensors[::2], values=tensors[1::2])
+
+
+def first_tokens(kv: PackKV, count: int) -> PackKV:
+    """A pack's beginning as a pack of its own; a copy."""
+    assert 0 < count <= kv.num_tokens
+    keys, values = ([tensor[:, :count].contiguous() for tensor in side] for side in (kv.keys, kv.values))
+    return PackKV(token_ids=kv.token_ids[:count], keys=keys, values=values)
+
+
+def _write_files(folder: Path, kv: PackKV, identity: PackIdentity, documents: Sequence[DocumentSpan]) -> PackManifest:
+    tokens = np.asarray(kv.token_ids, dtype="<i4").tobytes()
+    _write(folder / TOKENS, tokens)
+    with (folder / BLOCKS).open("xb") as file:
+        blocks = list(_write_blocks(file, kv))
+        _sync(file)
+    num_kv_heads, _, head_dim = kv.keys[0].shape
+    manifest = PackManifest(
+        format=FORMAT_VERSION,
+        identity=identity,
+        num_tokens=kv.num_tokens,
+        num_kv_heads=num_kv_heads,
+        head_dim=head_dim,
+        tokens_sha256=hashlib.sha256(tokens).hexdigest(),
+        documents=list(documents),
+        blocks=blocks,
+    )
+    _write(folder / MANIFEST, encode_manifest(manifest))
+    return manifest
+
+
+def _write_blocks(file: BinaryIO, kv: PackKV) -> Iterator[Block]:
+    offset = 0
+    for keys, values in zip(kv.keys, kv.values, strict=True):
+        for tensor in (keys, values):
+            file.seek(offset)
+            data = _bytes(tensor)
+            file.write(data)
+            yield Block(offset, data.nbytes, hashlib.sha256(data).hexdigest())
+            offset += -(-data.nbytes // PAGE_BYTES) * PAGE_BYTES
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    # as bytes, because numpy knows no bfloat16
+    return tensor.flatten().view(torch.uint8).numpy().data
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        _sync(file)
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

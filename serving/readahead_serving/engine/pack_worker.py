@@ -1,0 +1,202 @@
+"""Packs in the engine process: builds them between other work, writes them in a thread, maps them back."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from readahead_serving.engine.kv.pack import PackKV
+from readahead_serving.engine.kv.pack_files import first_tokens, map_pack, write_pack
+from readahead_serving.engine.kv.pack_manifest import PackManifest, PackRefused
+from readahead_serving.engine.messages import SequenceOutput
+from readahead_serving.engine.pack_builds import BuildProgress
+from readahead_serving.engine.pack_messages import (
+    AttachPack,
+    BuildPack,
+    DetachPack,
+    PackCommand,
+    PackDetached,
+    PackEvent,
+    PackLost,
+    PackProgress,
+    PackReady,
+)
+
+DISK_FULL = "disk_full"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class PackCore(Protocol):
+    """The part of `EngineCore` that holds packs."""
+
+    def build_pack(self, pack_id: str, salt: str, token_ids: list[int]) -> None: ...
+
+    def build_progress(self) -> list[BuildProgress]: ...
+
+    def export_pack(self, pack_id: str) -> PackKV: ...
+
+    def attach_pack(self, pack_id: str, salt: str, kv: PackKV) -> None: ...
+
+    def detach_pack(self, pack_id: str) -> bool: ...
+
+    def abort(self, request_id: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Build:
+    command: BuildPack
+    started_at: float = field(default_factory=time.monotonic)
+    computed: int = 0
+    seconds: float = 0.0
+    kv: PackKV | None = None
+    writing: Future[PackManifest] | None = None
+    cancelled: bool = False
+
+
+class PackWorker:
+    """Carries out pack commands. One build at a time is the sender's business; any number works."""
+
+    def __init__(self, core: PackCore) -> None:
+        self._core = core
+        self._writer = ThreadPoolExecutor(1, "pack-writer")
+        self._attached: dict[str, PackKV] = {}
+        self._builds: dict[str, _Build] = {}
+        self._told: dict[str, int] = {}
+        self._events: list[PackEvent] = []
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a thread works: `poll` again soon."""
+        return any(build.writing is not None for build in self._builds.values())
+
+    def handle(self, command: PackCommand) -> None:
+        match command:
+            case BuildPack():
+                self._begin(command)
+            case AttachPack():
+                self._map(command)
+            case DetachPack():
+                self._detach(command.pack_id)
+
+    def take_ends(self, outputs: Iterable[SequenceOutput]) -> list[SequenceOutput]:
+        """Keeps what is said about builds, and gives the rest back."""
+        rest = []
+        for output in outputs:
+            build = self._builds.get(output.request_id)
+            if build is None:
+                rest.append(output)
+            elif output.finish_reason is not None:
+                self._end(build, output)
+        return rest
+
+    def poll(self) -> list[PackEvent]:
+        """All that has come about since the last call."""
+        for build in [b for b in self._builds.values() if b.writing is not None and b.writing.done()]:
+            self._written(build)
+        for progress in self._core.build_progress():
+            if self._told.get(progress.pack_id) != progress.num_computed:
+                self._told[progress.pack_id] = progress.num_computed
+                self._events.append(PackProgress(pack_id=progress.pack_id, tokens_done=progress.num_computed))
+        events, self._events = self._events, []
+        return events
+
+    def _begin(self, command: BuildPack) -> None:
+        self._builds[command.pack_id] = _Build(command)
+        base = self._attached.get(command.base_pack)
+        if base is not None and command.base_tokens:
+            self._core.attach_pack(_base_id(command.pack_id), command.salt, first_tokens(base, command.base_tokens))
+        self._core.build_pack(command.pack_id, command.salt, command.token_ids)
+
+    def _end(self, build: _Build, output: SequenceOutput) -> None:
+        command = build.command
+        self._told.pop(command.pack_id, None)
+        self._core.detach_pack(_base_id(command.pack_id))
+        if output.finish_reason != "length":
+            self._lose(build, "cancelled" if build.cancelled else output.error or "the engine gave the build up")
+            return
+        build.seconds = time.monotonic() - build.started_at
+        build.computed = len(command.token_ids) - (output.cached_tokens or 0)
+        build.kv = kv = self._core.export_pack(command.pack_id)
+        if command.folder:
+            folder = Path(command.folder)
+            build.writing = self._writer.submit(write_pack, folder, kv, command.identity, command.documents)
+        else:
+            self._ready(build, kv, on_disk=False)
+
+    def _written(self, build: _Build) -> None:
+        assert build.writing is not None
+        assert build.kv is not None
+        problem = ""
+        try:
+            build.writing.result()
+            kv = map_pack(Path(build.command.folder))
+        except (OSError, PackRefused) as error:
+            problem, kv = _disk_problem(error), build.kv
+        if build.cancelled:
+            self._lose(build, "cancelled")
+        else:
+            self._ready(build, kv, on_disk=not problem, problem=problem)
+
+    def _ready(self, build: _Build, kv: PackKV, *, on_disk: bool, problem: str = "") -> None:
+        command = build.command
+        del self._builds[command.pack_id]
+        attached = command.attach
+        if attached:
+            self._attach(command.pack_id, command.salt, kv)
+        self._events.append(
+            PackReady(
+                pack_id=command.pack_id,
+                attached=attached,
+                nbytes=kv.nbytes,
+                on_disk=on_disk,
+                disk_problem=problem,
+                seconds=build.seconds,
+                tokens_computed=build.computed,
+            )
+        )
+
+    def _lose(self, build: _Build, reason: str) -> None:
+        pack_id = build.command.pack_id
+        del self._builds[pack_id]
+        self._events.append(
+            PackDetached(pack_id=pack_id) if build.cancelled else PackLost(pack_id=pack_id, reason=reason)
+        )
+
+    def _map(self, command: AttachPack) -> None:
+        try:
+            kv = map_pack(Path(command.folder))
+        except (OSError, PackRefused) as error:
+            self._events.append(PackLost(pack_id=command.pack_id, reason=f"damaged: {error}"))
+            return
+        self._attach(command.pack_id, command.salt, kv)
+        self._events.append(PackReady(pack_id=command.pack_id, attached=True, nbytes=kv.nbytes, on_disk=True))
+
+    def _attach(self, pack_id: str, salt: str, kv: PackKV) -> None:
+        self._core.detach_pack(pack_id)
+        self._attached[pack_id] = kv
+        self._core.attach_pack(pack_id, salt, kv)
+
+    def _detach(self, pack_id: str) -> None:
+        build = self._builds.get(pack_id)
+        if build is not None:
+            build.cancelled = True  # told once the build has ended, and with it the writing of its files
+            self._core.abort(pack_id)
+            return
+        self._attached.pop(pack_id, None)
+        self._core.detach_pack(pack_id)
+        self._events.append(PackDetached(pack_id=pack_id))
+
+
+def _base_id(pack_id: str) -> str:
+    return f"{pack_id}.base"
+
+
+def _disk_problem(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"{DISK_FULL}: {error.strerror}"
+    return f"disk_failed: {error}"

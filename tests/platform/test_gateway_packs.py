@@ -1,0 +1,201 @@
+"""Knowledge bases as packs: a real LLM server's API and shelf, with stand-ins where a model would compute."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readahead_platform.service import bind_gateway, serving
+from readahead_serving.api.app import create_app
+from readahead_serving.api.models import LanguageModel, Models
+from readahead_serving.settings import ServingSettings
+from tests.platform.gateway import Gateway, add_document, running_gateway
+from tests.platform.running import free_port
+from tests.retrieval import pdf_samples as samples
+from tests.retrieval.library_parts import until
+from tests.serving.packs import Bench, ByteEncoder, shelf_at
+from tests.serving.scripted import ScriptedEngine, two_words
+
+ANSWER = "The oil of the gearbox is changed after 600 hours of work."
+QUESTION = {"role": "user", "content": "When is the oil of the gearbox changed?"}
+
+
+class PackTokenizer(ByteEncoder):
+    """What the API needs beside packs."""
+
+    vocab_size = 257
+    knows_tools = False
+
+    def encode(self, text: str, *, allow_special: bool) -> list[int]:
+        return list(text.encode())
+
+    def encode_prompt(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    async with shelf_at(tmp_path / "packs") as bench:
+        yield bench
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, bench: Bench) -> AsyncIterator[Gateway]:
+    tokenizer: Any = PackTokenizer()
+    model = LanguageModel("small", ScriptedEngine(two_words), tokenizer, 4096, bench.shelf)
+    app = create_app(ServingSettings(), Models(language=model, expected=("small",)))
+    port = free_port()
+    async with (
+        serving(app, bind_gateway("127.0.0.1", port)),
+        running_gateway(tmp_path / "home", llm_url=f"http://127.0.0.1:{port}") as running,
+    ):
+        running.llm.script = [ANSWER]
+        yield running
+
+
+async def call(
+    gateway: Gateway, method: str, path: str, body: dict[str, Any] | None = None, *, key: str | None = None
+) -> dict[str, Any]:
+    response = await gateway.http(key).request(method, path, json=body)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def ask(gateway: Gateway, route: str = "auto") -> dict[str, Any]:
+    body = {"model": "kb/manuals", "messages": [QUESTION], "readahead": {"route": route}}
+    message: dict[str, Any] = (await call(gateway, "POST", "/v1/chat/completions", body))["choices"][0]["message"]
+    return message
+
+
+async def packed(gateway: Gateway, bench: Bench, store: str) -> dict[str, Any]:
+    pack = await call(gateway, "POST", f"/v1/vector_stores/{store}/pack", {})
+    await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
+    return await call(gateway, "GET", f"/v1/packs/{pack['id']}")
+
+
+async def test_a_question_on_a_pack_begins_with_its_messages_and_is_cited(
+    gateway: Gateway, bench: Bench, manual: Path
+) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    pack = await packed(gateway, bench, ids["store"])
+    assert (pack["name"], pack["state"]) == ("manuals", "resident")
+    assert [document["title"] for document in pack["documents"]] == ["manual.pdf"]
+    message = await ask(gateway, "cag")
+    assert message["content"] == ANSWER
+    told = message["readahead"]
+    assert told["route"]["chosen"] == "cag"
+    citation = told["citations"][0]
+    assert (citation["document"], citation["page"]) == ("manual.pdf", 2)
+    sent = [{"role": m.role, "content": m.content} for m in gateway.llm.calls[-1].messages]
+    begin = (await call(gateway, "GET", f"/v1/packs/{pack['id']}/messages"))["data"]
+    assert sent[: len(begin)] == begin
+    assert "The warranty of the pump lasts 30 months" in sent[0]["content"], "the whole text is in the pack"
+    assert QUESTION["content"] in sent[-1]["content"]
+    assert "600 hours" not in sent[-1]["content"], "passages are for citing only"
+
+
+async def test_auto_takes_a_small_pack_and_says_why(gateway: Gateway, bench: Bench, manual: Path) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag"
+    pack = await packed(gateway, bench, ids["store"])
+    route = (await ask(gateway))["readahead"]["route"]
+    assert route["chosen"] == "cag"
+    assert str(pack["tokens"]) in route["why"]
+
+
+async def test_a_new_document_makes_the_pack_stale_until_its_successor_is_ready(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    old = await packed(gateway, bench, ids["store"])
+    more = samples.write_pdf(tmp_path / "valves.pdf", samples.lines("Valve 7 opens at 3 bar and closes at 2 bar."))
+    file = await gateway.sdk().files.create(file=more, purpose="assistants")
+    await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
+    stale = await call(gateway, "GET", f"/v1/vector_stores/{ids['store']}/pack")
+    assert (stale["state"], stale["reason"].partition(":")[0]) == ("stale", "documents_changed")
+    bench.engine.core.hold = True
+    refused = await gateway.http().post(
+        "/v1/chat/completions", json={"model": "kb/manuals", "messages": [QUESTION], "readahead": {"route": "cag"}}
+    )
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "pack_unavailable")
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag", "a stale pack must not answer"
+    await until(lambda: len(bench.engine.core.held) == 1)
+    bench.engine.core.hold = False
+    pack_id, salt, tokens = bench.engine.core.held.pop()
+    bench.engine.core.build_pack(pack_id, salt, tokens)
+    await until(lambda: [record.is_ready for record in bench.shelf.everybodys()] == [True])
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "cag"
+    new = await call(gateway, "GET", f"/v1/vector_stores/{ids['store']}/pack")
+    assert new["extends"] == old["id"]
+    assert [document["title"] for document in new["documents"]] == ["manual.pdf", "valves.pdf"]
+    assert (await call(gateway, "GET", "/v1/packs"))["data"] == [new]
+
+
+async def test_a_removed_document_answers_no_more_from_the_pack(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    more = samples.write_pdf(tmp_path / "valves.pdf", samples.lines("Valve 7 opens at 3 bar and closes at 2 bar."))
+    file = await gateway.sdk().files.create(file=more, purpose="assistants")
+    await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
+    await packed(gateway, bench, ids["store"])
+    await gateway.sdk().vector_stores.files.delete(file.id, vector_store_id=ids["store"])
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag"
+    await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
+    await ask(gateway, "cag")
+    assert "Valve 7" not in gateway.llm.calls[-1].messages[0].content
+    assert len((await call(gateway, "GET", "/v1/packs"))["data"]) == 1, "the pack that held it is gone"
+
+
+async def test_packs_are_each_tenants_own(gateway: Gateway, bench: Bench, manual: Path) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    pack = await packed(gateway, bench, ids["store"])
+    other = gateway.http(gateway.other_key)
+    assert (await other.get("/v1/packs")).json()["data"] == []
+    forged = {"x-readahead-salt": bench.shelf.everybodys()[0].salt}
+    for method, path in (
+        ("GET", f"/v1/packs/{pack['id']}"),
+        ("DELETE", f"/v1/packs/{pack['id']}"),
+        ("PATCH", f"/v1/packs/{pack['id']}"),
+        ("GET", f"/v1/packs/{pack['id']}/messages"),
+        ("POST", f"/v1/vector_stores/{ids['store']}/pack"),
+    ):
+        refused = await other.request(method, path, json={}, headers=forged)
+        assert refused.status_code == 404, (method, path, refused.text)
+    assert (await call(gateway, "GET", f"/v1/packs/{pack['id']}"))["state"] == "resident"
+
+
+async def test_an_estimate_builds_nothing_and_an_empty_knowledge_base_has_no_pack(
+    gateway: Gateway, bench: Bench, manual: Path
+) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    told = await call(gateway, "POST", f"/v1/vector_stores/{ids['store']}/pack", {"dry_run": True})
+    assert told["tokens"] > 400
+    assert bench.shelf.everybodys() == []
+    missing = await gateway.http().get(f"/v1/vector_stores/{ids['store']}/pack")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "pack_not_found")
+    empty = await gateway.sdk().vector_stores.create(name="empty")
+    refused = await gateway.http().post(f"/v1/vector_stores/{empty.id}/pack", json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "knowledge_base_empty")
+
+
+async def test_a_deleted_knowledge_base_leaves_no_pack(gateway: Gateway, bench: Bench, manual: Path) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    await packed(gateway, bench, ids["store"])
+    await gateway.sdk().vector_stores.delete(ids["store"])
+    assert bench.shelf.everybodys() == []
+    assert bench.engine.core.attached == {}
+
+
+async def test_deleting_a_knowledge_bases_pack_deletes_it_everywhere(
+    gateway: Gateway, bench: Bench, manual: Path
+) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    await packed(gateway, bench, ids["store"])
+    await call(gateway, "DELETE", f"/v1/vector_stores/{ids['store']}/pack")
+    assert bench.shelf.everybodys() == []
+    assert bench.engine.core.attached == {}
