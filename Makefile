@@ -13,9 +13,10 @@ help: ## list the targets
 up: $(VENV)/.runtime ## set up, start everything with the sample documents, print the address
 	@$(BIN)/readahead up --samples sample_docs $(ARGS)
 
+# Several models share the cores in a test run, where spinning threads would stall each other.
 test: $(VENV)/.dev ## set up, run the tests
 	@$(BIN)/readahead models pull
-	$(BIN)/python -m pytest $(ARGS)
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

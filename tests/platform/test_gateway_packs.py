@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from readahead_platform.service import bind_gateway, serving
+from readahead_platform.ports import bind_gateway
+from readahead_platform.service import serving
 from readahead_serving.api.app import create_app
 from readahead_serving.api.models import LanguageModel, Models
 from readahead_serving.settings import ServingSettings
