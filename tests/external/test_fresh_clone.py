@@ -40,7 +40,9 @@ class Clone:
     port: int
 
     def environment(self, **more: str) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("READAHEAD_", "VIRTUAL_ENV"))}
+        # `make` hands its own arguments down to every `make` below it
+        ours = ("READAHEAD_", "VIRTUAL_ENV", "MAKE", "MFLAGS", "ARGS", "OMP_")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         return {**kept, "READAHEAD_HOME": str(self.home), "READAHEAD_PORT": str(self.port), **more}
 
     @property
