@@ -63,7 +63,12 @@ def test_streamed_text_is_the_whole_text(client: OpenAI) -> None:
     assert choice.message.content
     assert "".join(c.choices[0].delta.content or "" for c in content) == choice.message.content
     assert content[-1].choices[0].finish_reason == choice.finish_reason == "length"
-    assert last.usage == whole.usage
+    assert last.usage is not None
+    assert whole.usage is not None
+    assert last.usage.prompt_tokens == whole.usage.prompt_tokens
+    assert last.usage.completion_tokens == whole.usage.completion_tokens == 24
+    assert last.usage.prompt_tokens_details is not None
+    assert (last.usage.prompt_tokens_details.cached_tokens or 0) > 0  # the same prompt, a second time
     assert whole.usage is not None
     assert whole.usage.completion_tokens == 24
     assert whole.usage.prompt_tokens_details is not None
@@ -148,8 +153,8 @@ def test_error_classes_are_the_sdks(client: OpenAI) -> None:
         client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "word " * 9000}])
     assert overflow.value.code == "context_length_exceeded"
     with pytest.raises(openai.BadRequestError) as unsupported:
-        client.chat.completions.create(model=MODEL, messages=QUESTION, logprobs=True)
-    assert unsupported.value.param == "logprobs"
+        client.chat.completions.create(model=MODEL, messages=QUESTION, n=99)
+    assert unsupported.value.param == "n"
     with pytest.raises(openai.BadRequestError) as schema:
         client.chat.completions.create(
             model=MODEL,

@@ -12,7 +12,7 @@ import pytest
 from readahead_serving.backends.upstream import UpstreamEngine
 from readahead_serving.bench.own_server import free_port
 from readahead_serving.engine.request import GenerationDelta, GenerationRequest, SamplingParams
-from readahead_serving.errors import EngineUnavailable, RequestRefused
+from readahead_serving.errors import EngineBusy, EngineUnavailable, RequestRefused
 from readahead_serving.model.tokenizer import Tokenizer
 from tests.serving.llm_server import LlmServer
 
@@ -99,7 +99,8 @@ async def test_a_deadline_reaches_the_upstream(engine: UpstreamEngine) -> None:
     request = GenerationRequest(
         request_id="1", prompt_tokens=[504, 3575], sampling=sampling, deadline=time.time() + 0.5
     )
-    with pytest.raises(EngineUnavailable, match="gave the request up"):
+    # given up half way, or, where the upstream has measured its own pace, refused at once
+    with pytest.raises((EngineUnavailable, EngineBusy)):
         await collect(engine, request)
 
 
