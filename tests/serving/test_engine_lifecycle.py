@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -62,13 +63,16 @@ async def test_requests_in_flight_end_clearly_when_the_engine_is_killed_and_the_
 
 
 async def test_an_engine_that_stops_answering_is_not_ready_and_is_again_when_it_goes_on(
-    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+    smollm2_path: Path,
 ) -> None:
-    monkeypatch.setattr("readahead_serving.backends.native.STALL_S", 0.5)
+    impatient = SETTINGS.model_copy(update={"stall_s": 0.5})
+    engine = await NativeEngine.start(impatient, smollm2_path, load_tokenizer(smollm2_path))
     pid = engine.pid
     assert pid is not None
     stream = engine.generate(request([1, 2, 3], max_tokens=1000, ignore_eos=True))
-    async with aclosing(stream):
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(engine.close)
+        await stack.enter_async_context(aclosing(stream))
         await anext(stream)
         os.kill(pid, signal.SIGSTOP)
         try:
