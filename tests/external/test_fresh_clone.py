@@ -90,6 +90,7 @@ def _make_up(clone: Clone, environment: dict[str, str]) -> subprocess.Popen[str]
         if "readahead ask samples" in line:
             assert any(clone.url in earlier for earlier in said)
             return process
+    process.communicate()
     raise AssertionError("make up ended before it was ready:\n" + "".join(said[-40:]))
 
 
