@@ -41,7 +41,7 @@ def _is_model(annotation: Any) -> bool:
 def _table(section: str, model: type[BaseModel], skip: set[str]) -> str:
     title = f"`[{section}]`" if section else "Top level"
     rows = [
-        f"| `{name}` | `{_variable(section, name)}` | {_default(field.default)} | {field.description} |"
+        f"| `{name}` | `{_variable(section, name)}` | {_default(field.default)} | {' '.join((field.description or '').split())} |"
         for name, field in model.model_fields.items()
         if name not in skip
     ]

@@ -20,8 +20,9 @@ settings.load_profile("patient")
 
 @pytest.fixture(scope="session")
 def model_store() -> ModelStore:
-    """The machine's own store: READAHEAD_SERVING__MODELS_DIR, else the default directory."""
-    return ModelStore(Path(os.environ.get("READAHEAD_SERVING__MODELS_DIR", "~/.readahead/models")))
+    """The store that `readahead models pull` fills: READAHEAD_SERVING__MODELS_DIR, else models/ of the home."""
+    home = Path(os.environ.get("READAHEAD_HOME", "~/.readahead"))
+    return ModelStore(Path(os.environ.get("READAHEAD_SERVING__MODELS_DIR", home / "models")))
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,8 @@ _SIDES = (
     re.compile(r"(.+?)(?:와|과|하고)\s*(.+?)(?:의|를|을)?\s*(?:비교|차이)", re.S),
 )
 MAX_SIDE_WORDS = 14
+MAX_COMPARISON_CHARS = 1_000
+"""A longer text is not looked through for sides: the patterns take time with the square of its length."""
 _WORD = re.compile(r"\w[\w'’-]*")
 _THAT = re.compile(r"(?:that|those|the ones?) (of|in|for|at|from|on|with)\s+", re.I)
 _LINKS = frozenset({"between", "among", "than"})
@@ -39,6 +41,8 @@ def asks_for_analysis(question: str) -> bool:
 
 def compared_sides(question: str) -> tuple[str, str] | None:
     """The two things that a question compares; None where it compares nothing, or the words do not tell what."""
+    if len(question) > MAX_COMPARISON_CHARS:
+        return None
     for pattern in _SIDES:
         if match := pattern.search(question):
             left, right = (_TAIL.sub("", side.strip()) for side in match.groups())

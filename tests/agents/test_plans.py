@@ -9,7 +9,7 @@ import pytest
 from readahead_agents.errors import PlanInvalid
 from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.plan import Plan, parse_plan
-from readahead_agents.question_kind import compared_sides
+from readahead_agents.question_kind import MAX_COMPARISON_CHARS, compared_sides
 from readahead_agents.repair import repair, rule_plan
 from tests.agents.parts import step
 
@@ -171,3 +171,8 @@ def test_rules_plan_what_the_words_of_the_question_ask_for(question: str, tools:
     plan = rule_plan(question, TOOLS, 6, "no model")
     assert [each.tool for each in plan.steps] == tools
     assert plan.repairs[0] == "no model"
+
+
+def test_a_pasted_text_is_not_looked_through_for_sides() -> None:
+    assert compared_sides("compare the pump with the boiler") is not None
+    assert compared_sides("compare the pump with the boiler " + "x" * MAX_COMPARISON_CHARS) is None

@@ -93,4 +93,10 @@ def _show_sources(readahead: Mapping[str, Any]) -> None:
         typer.echo("\nSources:")
     for number, citation in enumerate(readahead["citations"], start=1):
         quote = " ".join(citation["quote"].split())
-        typer.echo(f"  [{number}] {citation['document']}, page {citation['page_label']}: “{quote}”")
+        typer.echo(f"  [{number}] {citation['document']}, page {_page(citation)}: “{quote}”")
+
+
+def _page(citation: Mapping[str, Any]) -> str:
+    """The page as a viewer counts it, and what is printed on it where that differs: as in the answers."""
+    number, label = str(citation["page"]), citation["page_label"]
+    return number if label in ("", number) else f"{number} (“{label}”)"

@@ -61,5 +61,6 @@ async def confirmed(title: str, body: str, action: str) -> bool:
                 "unelevated no-caps autofocus"
             ).classes("ra-button ra-button--danger")
     answer = await dialog
-    dialog.delete()
+    if not dialog.is_deleted:  # it goes with its page when the tab is closed
+        dialog.delete()
     return bool(answer)
