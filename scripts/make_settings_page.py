@@ -41,13 +41,17 @@ def _is_model(annotation: Any) -> bool:
 def _table(section: str, model: type[BaseModel], skip: set[str]) -> str:
     title = f"`[{section}]`" if section else "Top level"
     rows = [
-        f"| `{name}` | `{_variable(section, name)}` | {_default(field.default)} | {' '.join((field.description or '').split())} |"
+        f"| `{name}` | `{_variable(section, name)}` | {_default(field.default)} | {_one_line(field.description)} |"
         for name, field in model.model_fields.items()
         if name not in skip
     ]
     return "\n".join(
         ["", f"## {title}", "", "| key | variable | default | meaning |", "| --- | --- | --- | --- |", *rows, ""]
     )
+
+
+def _one_line(description: str | None) -> str:
+    return " ".join((description or "").split())
 
 
 def _variable(section: str, name: str) -> str:

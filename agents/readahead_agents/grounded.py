@@ -80,20 +80,21 @@ async def grounded_answer(
     declined = declines(text)
     found = await support(source, question, text, prompt.passages)
     quoted = not declined and not found.sufficient
+    citations = found.citations
     if quoted:
         quotation = closing_quotation(question, prompt.passages)
-        quotation = f"\n\n{quotation}" if text else quotation
-        yield Token(quotation, quoted=True)
-        text += quotation
-        found = await support(source, question, text, prompt.passages)
-    for citation in found.citations:
+        added = f"\n\n{quotation.text}" if text else quotation.text
+        yield Token(added, quoted=True)
+        text += added
+        citations += await quotation.cited(source, text)
+    for citation in citations:
         yield CitationFound(citation)
     yield Answered(
         answer=text,
-        citations=found.citations,
+        citations=citations,
         usage=written.usage or TokenUsage(),
         finish_reason=written.finish_reason,
-        covered=not declined or bool(found.citations),
+        covered=not declined or bool(citations),
         quoted=quoted,
         notes=prompt.notes(),
     )

@@ -54,6 +54,7 @@ async def test_an_unsupported_answer_ends_with_a_quotation_that_is_marked_as_our
     assert FILTER in quotations[0]
     assert "pump.pdf, page 3" in quotations[0]
     assert [citation.page for citation in last.citations] == [3]
+    assert last.answer[last.citations[0].answer_start : last.citations[0].answer_end] == FILTER
 
 
 async def test_a_figure_that_no_passage_holds_is_not_cited_and_the_page_speaks_instead() -> None:
