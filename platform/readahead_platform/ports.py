@@ -15,7 +15,8 @@ def bind_gateway(host: str, port: int) -> socket.socket:
         StartError: It is not to be had.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    gateway_socket = socket.socket(family)
+    # asyncio sends small answers at once (TCP_NODELAY) only where the protocol is said; else each waits 40 ms.
+    gateway_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     gateway_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         gateway_socket.bind((host, port))
