@@ -11,6 +11,7 @@ import typer
 
 from readahead_platform.commands.models import ensure_models
 from readahead_platform.errors import StartError
+from readahead_platform.observe.logs import configure_logging
 from readahead_platform.ports import bind_gateway, with_llm_port
 from readahead_platform.settings import LoadedSettings, Settings
 from readahead_platform.supervisor import supervised
@@ -18,6 +19,7 @@ from readahead_platform.supervisor import supervised
 
 def serve_everything(loaded: LoadedSettings, samples: Path | None) -> None:
     """Blocks until a signal. Models are fetched first, outside the event loop, so that Ctrl-C ends a download."""
+    configure_logging()
     settings = loaded.settings
     settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with bind_gateway(settings.host, settings.port) as gateway_socket:
