@@ -21,11 +21,24 @@ MAX_ATTEMPTS = 3
 """Starts without any progress between, after which a document is given up."""
 
 
+RETRY_S = 2.0
+"""From a failed look into the queue to the next."""
+
+
 class Workers:
     """So many tasks, each with one document at a time; they sleep while the queue is empty."""
 
-    def __init__(self, database: Database, pipeline: Pipeline, publisher: Publisher, changes: Changes) -> None:
+    def __init__(
+        self,
+        database: Database,
+        pipeline: Pipeline,
+        publisher: Publisher,
+        changes: Changes,
+        *,
+        retry_s: float = RETRY_S,
+    ) -> None:
         self._database = database
+        self._retry_s = retry_s
         self._pipeline = pipeline
         self._publisher = publisher
         self._changes = changes
@@ -48,7 +61,12 @@ class Workers:
 
     async def _loop(self) -> None:
         while True:
-            job = await self._next()
+            try:
+                job = await self._next()
+            except Exception:  # top of a background task: a full disk or a locked database passes
+                log.exception("The queue could not be read; it is read again in %g s", self._retry_s)
+                await asyncio.sleep(self._retry_s)
+                continue
             try:
                 await self._run(job)
             except Exception:  # top of a background task: one document must not end the worker
@@ -96,8 +114,11 @@ class Workers:
     async def _beat(self, document_id: str) -> None:
         while True:
             await asyncio.sleep(LEASE.total_seconds() / 4)
-            async with self._database.writing() as session:
-                await jobs.renew(session, document_id)
+            try:
+                async with self._database.writing() as session:
+                    await jobs.renew(session, document_id)
+            except Exception:  # top of a background task: the next beat may get through
+                log.exception("A lease could not be renewed")
 
 
 def _check_attempts(job: Job) -> None:
