@@ -48,6 +48,7 @@ def tool(name: str, **parameters: Any) -> dict[str, Any]:
     ("fields", "param"),
     [
         ({"messages": []}, "messages"),
+        ({"top_k": 10**29}, "top_k"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]"),
         ({"messages": [{"role": "user", "content": None}]}, "messages[0]"),

@@ -319,3 +319,15 @@ async def test_a_deadline_ends_a_request_in_the_queue_and_while_it_runs(engine: 
     cut = await collect(engine, request([1], max_tokens=1400, ignore_eos=True, deadline=time.time() + 1))
     assert (cut[-1].finish_reason, cut[-1].error) == ("abort", DEADLINE_EXCEEDED)
     assert cut[-1].usage.completion_tokens < 1400
+
+
+async def test_requests_that_cannot_be_sent_take_no_place(smollm2_path: Path) -> None:
+    settings = ServingSettings(kv_cache_bytes=64 << 20, max_running=1, max_waiting=1)
+    engine = await NativeEngine.start(settings, smollm2_path, load_tokenizer(smollm2_path))
+    try:
+        for _ in range(3):
+            with pytest.raises(OverflowError):
+                await collect(engine, request([1], seed=2**70))  # more than a message holds
+        assert len(await tokens_of(engine, request([1], max_tokens=3, ignore_eos=True))) == 3
+    finally:
+        await engine.close()

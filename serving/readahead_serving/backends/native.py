@@ -168,8 +168,12 @@ class NativeEngine:
         self._admission.admit(request, self._stats)
         if not self._streams:
             self._watchdog.heard()
+        try:
+            self._process.send(request)
+        except Exception:  # told to the caller; a request that never left must not count as one in flight
+            self._admission.end(request.request_id, 0)
+            raise
         stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer)
-        self._process.send(request)
         return stream
 
     def _time_limit(self, request: GenerationRequest, stream: RequestStream) -> asyncio.TimerHandle | None:

@@ -56,7 +56,7 @@ def check_sampling(sampling: SamplingParams) -> None:
     """Refuses parameters out of range, `RequestRefused` naming the parameter and its range."""
     _check_range("max_tokens", sampling.max_tokens, 1, math.inf)
     _check_range("temperature", sampling.temperature, 0, 100)
-    _check_range("top_k", sampling.top_k, 0, math.inf)
+    _check_range("top_k", sampling.top_k, 0, 2**31 - 1)
     _check_range("min_p", sampling.min_p, 0, 1)
     _check_range("presence_penalty", sampling.presence_penalty, -2, 2)
     _check_range("frequency_penalty", sampling.frequency_penalty, -2, 2)
