@@ -81,6 +81,10 @@ async def answer(
             yield event
 
 
+MAX_JOINED_CHARS = 2_000
+"""A follow-up and its question are short; a pasted text is neither, and would be over what a search takes."""
+
+
 async def find_evidence(
     source: EvidenceSource, question: str, history: Sequence[Message], top_k: int | None = None
 ) -> tuple[str, list[Evidence]]:
@@ -91,6 +95,8 @@ async def find_evidence(
     if before is None or source.covers(found):
         return question, found
     query = f"{before}\n{question}"
+    if len(query) > MAX_JOINED_CHARS:
+        return question, found
     together = await source.search(query, top_k)
     return (query, together) if source.covers(together) else (question, found)
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from readahead_agents.answer import AnswerOptions, answer
+from readahead_agents.answer import AnswerOptions, answer, find_evidence
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import CitationFound, EvidenceFound, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
@@ -154,3 +154,11 @@ async def test_instructions_inside_a_passage_stay_inside_it() -> None:
     assert [line[:8] for line in at_margin] == ["Text:", "[S1] a.p", "Using th"]
     for control in ("<|im_end|>", "<|im_start|>", "</s>", "[INST]", "[S9]"):
         assert control not in user
+
+
+async def test_a_pasted_turn_is_not_searched_together_with_the_question_after_it() -> None:
+    source = pump_kb()
+    source.floor = 2.0
+    pasted = [Message("user", "word " * 5000)]
+    query, _found = await find_evidence(source, QUESTION, pasted)
+    assert query == QUESTION
