@@ -191,7 +191,11 @@ async def _load_language(settings: ServingSettings, path: Path, models: Models) 
 async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:
     if path is not None:
         models.embedding = await EmbeddingModel.start(
-            served_name(settings.embedding_model), path, threads=settings.embedding_threads, dtype=settings.dtype
+            served_name(settings.embedding_model),
+            path,
+            threads=settings.embedding_threads,
+            dtype=settings.dtype,
+            stall_s=settings.embedding_stall_s,
         )
 
 
