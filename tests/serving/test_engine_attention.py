@@ -11,7 +11,7 @@ from torch import Tensor
 from readahead_serving.engine import shared_attention
 from readahead_serving.engine.attention import BatchAttention, merge_scattered
 from readahead_serving.engine.kv.pack import PackKV
-from readahead_serving.engine.kv.pack_table import AttachedPack
+from readahead_serving.engine.kv.pack_table import AttachedPack, PackReading
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.request import GenerationRequest, SamplingParams
@@ -59,12 +59,12 @@ class Cache:
         keys, values = ([torch.randn(shape, dtype=self.dtype) for _ in range(2)] for _ in range(2))
         return AttachedPack("", "", PackKV([0] * tokens, keys, values), b"")
 
-    def read_pack(self, sequence: Sequence, pack: AttachedPack) -> None:
-        """Puts a pack before a sequence that has computed nothing yet."""
-        sequence.pack = pack
-        sequence.token_ids[:0] = pack.kv.token_ids
-        sequence.num_computed = pack.kv.num_tokens
-        keys, values = pack.kv.keys[1], pack.kv.values[1]
+    def read_pack(self, sequence: Sequence, pack: AttachedPack, tokens: int) -> None:
+        """Puts a pack's beginning before a sequence that has computed nothing yet."""
+        sequence.pack = PackReading(pack, tokens)
+        sequence.token_ids[:0] = pack.kv.token_ids[:tokens]
+        sequence.num_computed = tokens
+        keys, values = pack.kv.keys[1][:, :tokens], pack.kv.values[1][:, :tokens]
         self.known[sequence.request_id] = keys.transpose(0, 1), values.transpose(0, 1)
 
     def fork(self, name: str, parent: Sequence, more: int) -> Sequence:
@@ -133,7 +133,8 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
     for n in range(data.draw(st.integers(1, 3))):  # roots
         sequences.append(cache.sequence(str(n), data.draw(st.integers(1, 12 * BLOCK))))
         if (pack := data.draw(st.sampled_from([None, *packs]))) is not None:
-            cache.read_pack(sequences[-1], pack)
+            whole = pack.kv.num_tokens
+            cache.read_pack(sequences[-1], pack, data.draw(st.sampled_from([whole, whole, max(1, whole - 20)])))
         cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending)])
     for n in range(data.draw(st.integers(1, 10))):  # branches, and branches of branches
         parent = data.draw(st.sampled_from(sequences))

@@ -133,10 +133,11 @@ class _Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _PackReading:
-    """A pack and the rows of the step that read it."""
+class _PackReaders:
+    """The beginning of a pack and the rows of the step that read it."""
 
     kv: PackKV
+    num_tokens: int
     rows: Tensor
     """(R,) int64, ascending."""
     num_singles: int
@@ -183,11 +184,12 @@ class BatchAttention:
         parts.extend(self._attend_span(span, layer, q, k, v, packs) for span in self._spans)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _attend_pack(self, reading: _PackReading, layer: int, folded: Tensor) -> State:
-        state = attend_run(_stack(folded[reading.rows]), reading.kv.keys[layer], reading.kv.values[layer])
+    def _attend_pack(self, reading: _PackReaders, layer: int, folded: Tensor) -> State:
+        keys, values = (side[layer][:, : reading.num_tokens] for side in (reading.kv.keys, reading.kv.values))
+        state = attend_run(_stack(folded[reading.rows]), keys, values)
         return _unstack(state, len(reading.rows))
 
-    def _attend_singles(self, layer: int, folded: Tensor, packs: list[tuple[_PackReading, State]]) -> Tensor:
+    def _attend_singles(self, layer: int, folded: Tensor, packs: list[tuple[_PackReaders, State]]) -> Tensor:
         keys, values = self._storage.keys[layer], self._storage.values[layer]
         states, owners = [], []
         if (own := self._own) is not None:
@@ -206,7 +208,7 @@ class BatchAttention:
         return merge_scattered(outs, lses, torch.cat(owners), len(folded))
 
     def _attend_span(
-        self, span: _Span, layer: int, q: Tensor, k: Tensor, v: Tensor, packs: list[tuple[_PackReading, State]]
+        self, span: _Span, layer: int, q: Tensor, k: Tensor, v: Tensor, packs: list[tuple[_PackReaders, State]]
     ) -> Tensor:
         queries, keys, values = (x[span.rows].transpose(0, 1).unsqueeze(0) for x in (q, k, v))
         states = [flash(queries, keys, values, causal=True)]
@@ -222,18 +224,20 @@ class BatchAttention:
         return merge(states)[0].squeeze(0).transpose(0, 1)
 
 
-def _readings(chunks: Seq[Chunk]) -> list[_PackReading]:
-    rows: dict[int, list[int]] = defaultdict(list)
-    singles: dict[int, int] = defaultdict(int)
-    packs: dict[int, PackKV] = {}
+def _readings(chunks: Seq[Chunk]) -> list[_PackReaders]:
+    rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    singles: dict[tuple[int, int], int] = defaultdict(int)
+    packs: dict[tuple[int, int], PackKV] = {}
     start = 0
     for chunk in chunks:
-        if (pack := chunk.sequence.pack) is not None:
-            packs[id(pack.kv)] = pack.kv
-            rows[id(pack.kv)].extend(range(start, start + chunk.count))
-            singles[id(pack.kv)] += chunk.count == 1
+        if (reading := chunk.sequence.pack) is not None:
+            kv = reading.pack.kv
+            key = (id(kv), reading.num_tokens)
+            packs[key] = kv
+            rows[key].extend(range(start, start + chunk.count))
+            singles[key] += chunk.count == 1
         start += chunk.count
-    return [_PackReading(kv, torch.tensor(rows[key]), singles[key]) for key, kv in packs.items()]
+    return [_PackReaders(kv, key[1], torch.tensor(rows[key]), singles[key]) for key, kv in packs.items()]
 
 
 def _stack(folded: Tensor) -> Tensor:

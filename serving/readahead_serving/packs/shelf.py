@@ -14,6 +14,7 @@ import msgspec
 
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
+from readahead_serving.engine.kv.pack_table import common_prefix
 from readahead_serving.engine.pack_messages import (
     DetachPack,
     PackCommand,
@@ -28,7 +29,7 @@ from readahead_serving.packs.estimate import PackEstimate, estimate
 from readahead_serving.packs.pack_model import PackModel
 from readahead_serving.packs.record import PackOptions, PackRecord, PackState
 from readahead_serving.packs.residency import PackResidency
-from readahead_serving.packs.source import PackDocument, PackSource, common_prefix, encode_pack
+from readahead_serving.packs.source import PackDocument, PackSource, encode_pack
 
 MAX_PACKS = 1000
 MAX_QUEUED = 64
