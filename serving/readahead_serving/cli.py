@@ -33,6 +33,8 @@ from readahead_serving.settings import ServingSettings, served_name
 _BACKLOG = 2048
 _LAST_WORDS_S = 5
 """Seconds that error events may take to reach their clients when a drain has run out of time."""
+_KEEP_ALIVE_S = 75
+"""Longer than clients keep idle connections, so that none is closed in the moment in which it is used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ def _http_config(settings: ServingSettings, models: Models, drain: Drain) -> uvi
         lifespan="off",
         log_config=None,
         access_log=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_LAST_WORDS_S,
     )
 
