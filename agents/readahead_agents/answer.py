@@ -25,7 +25,7 @@ class AnswerOptions:
     """What a caller may ask of one answer; None takes the settings."""
 
     max_tokens: int | None = None
-    """At most `AgentSettings.answer_tokens` count."""
+    """Counts up to what the prompt leaves of the model's window."""
     temperature: float | None = None
     top_p: float = 1.0
     seed: int | None = None
@@ -35,7 +35,7 @@ class AnswerOptions:
 
     def completion(self, settings: AgentSettings) -> CompletionOptions:
         return CompletionOptions(
-            max_tokens=min(self.max_tokens or settings.answer_tokens, settings.answer_tokens),
+            max_tokens=self.max_tokens or settings.answer_tokens,
             temperature=settings.temperature if self.temperature is None else self.temperature,
             top_p=self.top_p,
             seed=settings.seed if self.seed is None else self.seed,

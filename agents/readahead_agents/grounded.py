@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Literal
 
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
@@ -36,6 +37,7 @@ class GroundedText:
 
         A model that begins to say the same sentence again would do so until its limit: the text ends there.
         """
+        options = replace(options, max_tokens=min(options.max_tokens, prompt.max_tokens))
         async with aclosing(self._llm.stream(prompt.messages, options)) as chunks:
             async for chunk in chunks:
                 if piece := self._add(self._shown.feed(chunk.text)):
@@ -48,7 +50,8 @@ class GroundedText:
         if piece := self._add(self._shown.finish().rstrip()):
             yield Token(piece)
         if self.usage is None:
-            self.usage = TokenUsage(prompt.prompt_tokens, await self._llm.count_tokens(self.text))
+            [written] = await self._llm.count_tokens([self.text])
+            self.usage = TokenUsage(prompt.prompt_tokens, written)
 
     def _add(self, piece: str) -> str:
         piece = piece if self.text else piece.lstrip()

@@ -132,12 +132,21 @@ async def test_the_prompt_begins_the_same_for_every_question_and_ends_with_it() 
     assert first == second
 
 
-async def test_the_client_may_ask_for_fewer_tokens_but_not_for_more() -> None:
+async def test_the_client_may_ask_for_fewer_tokens_and_for_more_up_to_the_window() -> None:
     llm = ScriptedLanguageModel([FILTER])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=3))))
     assert last.finish_reason == "length"
     await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=99_999)))
-    assert [call.options.max_tokens for call in llm.calls] == [3, SETTINGS.answer_tokens]
+    await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=1000)))
+    few, many, more = (call.options.max_tokens for call in llm.calls)
+    assert (few, more) == (3, 1000)
+    assert llm.window // 2 < many < llm.window
+
+
+async def test_tokens_that_the_window_does_not_hold_are_told() -> None:
+    llm = ScriptedLanguageModel([FILTER])
+    last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=99_999))))
+    assert f"given {llm.calls[0].options.max_tokens} tokens and not 99999" in " ".join(last.notes)
 
 
 async def test_instructions_inside_a_passage_stay_inside_it() -> None:
