@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
+import msgspec
 from starlette.requests import Request
 
 from readahead_serving.api.models import LanguageModel
@@ -138,7 +139,7 @@ def total_usage(usages: Sequence[Usage], choices: int) -> dict[str, object]:
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": sum(u.cached_tokens for u in prompts)},
+        "prompt_tokens_details": _prompt_details(prompts),
     }
 
 
@@ -148,6 +149,14 @@ def _choice(text: str, last: GenerationDelta, logprobs: list[TokenLogprobs]) -> 
 
 
 async def _measured(
+def _prompt_details(prompts: Sequence[Usage]) -> dict[str, object]:
+    details: dict[str, object] = {"cached_tokens": sum(usage.cached_tokens for usage in prompts)}
+    missed = next((usage.pack_miss for usage in prompts if usage.pack_miss is not None), None)
+    if missed is not None:
+        details["pack_miss"] = msgspec.to_builtins(missed)
+    return details
+
+
     model: LanguageModel, request: GenerationRequest, metrics: ServingMetrics, arrived: float
 ) -> AsyncGenerator[GenerationDelta]:
     watch = metrics.watch(arrived)

@@ -21,6 +21,7 @@ from readahead_serving.engine.request import (
     EngineStats,
     GenerationDelta,
     GenerationRequest,
+    PackMiss,
 )
 from readahead_serving.engine.stream import RequestStream, TokenTexts
 from readahead_serving.engine.validation import check_limits, check_request
@@ -53,7 +54,7 @@ class PackLink(Protocol):
     def on_event(self, event: PackEvent) -> None: ...
 
     async def prepare(self, salt: str, prompt: list[int]) -> object:
-        """Sees to it that a pack that the prompt begins with is in memory."""
+        """Sees to it that a pack that the prompt begins with is in memory; a `PackMiss` tells why none will be read."""
         ...
 
 
@@ -130,9 +131,10 @@ class NativeEngine:
         )
         if structure_of(request.sampling) is not None:
             await asyncio.to_thread(check_structure, request.sampling)
+        miss: object = None
         if self._packs is not None:
-            await self._packs.prepare(request.salt, request.prompt_tokens)
-        stream = self._submit(request)
+            miss = await self._packs.prepare(request.salt, request.prompt_tokens)
+        stream = self._submit(request, miss if isinstance(miss, PackMiss) else None)
         timer = self._time_limit(request, stream)
         try:
             while True:
@@ -159,7 +161,7 @@ class NativeEngine:
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._drop_process(EngineUnavailable("The server is shutting down."))
 
-    def _submit(self, request: GenerationRequest) -> RequestStream:
+    def _submit(self, request: GenerationRequest, pack_miss: PackMiss | None) -> RequestStream:
         if self._process is None or self._admission is None:
             state = "shutting down" if self._closing else "starting"
             raise EngineUnavailable(f"The engine is {state}: try again in a few seconds.")
@@ -173,7 +175,7 @@ class NativeEngine:
         except Exception:  # told to the caller; a request that never left must not count as one in flight
             self._admission.end(request.request_id, 0)
             raise
-        stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer)
+        stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer, pack_miss)
         return stream
 
     def _time_limit(self, request: GenerationRequest, stream: RequestStream) -> asyncio.TimerHandle | None:

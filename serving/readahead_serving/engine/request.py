@@ -67,6 +67,16 @@ class AbortRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class PackMiss(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a prompt that was meant for a pack does not read it whole."""
+
+    reason: str
+    """A stable word: "diverged", the state of a pack that is not ready, or why a ready one could not be loaded."""
+    pack_id: str
+    shared_tokens: int
+    """Leading tokens that the prompt shares with the pack: the next is the first that differs."""
+
+
     """Tokens that one request has cost so far."""
 
     prompt_tokens: int
@@ -74,6 +84,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     """Prompt tokens whose keys and values were taken over instead of computed."""
 
+    pack_miss: PackMiss | None = None
 
 class TokenLogprobs(msgspec.Struct, frozen=True, kw_only=True):
     """How likely one token was, by the model's own distribution: before temperature, penalties, bias and grammar."""
