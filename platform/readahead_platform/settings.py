@@ -41,7 +41,11 @@ class GatewaySettings(BaseModel):
     llm_start_timeout_s: float = Field(default=180.0, gt=0)
     """Seconds that the LLM server may take to load its models."""
     llm_idle_timeout_s: float = Field(default=120.0, gt=0)
-    """Seconds without a byte from the LLM server after which a request is given up."""
+    """Seconds without a byte from the LLM server after which a stream, which has heartbeats, is given up."""
+    llm_answer_timeout_s: float = Field(default=600.0, gt=0)
+    """Seconds that an answer that is not streamed may take; a request's own `timeout` ends it sooner."""
+    drain_s: float = Field(default=5.0, ge=0)
+    """Seconds that requests in flight may still take when the gateway stops; then they end with an error."""
     cag_max_tokens: int = Field(default=3000, ge=0)
     """Tokens up to which the route "auto" answers from a knowledge base's pack instead of searching; 0 never does."""
     page_link_s: float = Field(default=3600.0, gt=0)

@@ -15,8 +15,9 @@ from readahead_agents.scripted_llm import ScriptedLanguageModel
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.kb_packs import KbPacks
-from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
@@ -82,7 +83,7 @@ async def running_gateway(
         engine = await open_database(database_url(home, ""))
         stack.push_async_callback(engine.dispose)
         tenants = TenantStore(engine)
-        upstream = LlmClient(llm_server.base_url, llm_server.api_key, idle_timeout_s=30)
+        upstream = LlmClient(llm_server.base_url, llm_server.api_key, Patience(idle_s=30, answer_s=30))
         stack.push_async_callback(upstream.close)
         packs = KbPacks(library, upstream)
         context = GatewayContext(
@@ -102,11 +103,12 @@ async def running_gateway(
             llm_server=llm_server,
             page_links=PageLinks(60),
             metrics=GatewayMetrics(),
+            drain=Drain(0.2),
         )
         key, _ = await tenants.create_key("acme", admin=True)
         other_key, _ = await tenants.create_key("globex")
         port = free_port()
-        await stack.enter_async_context(serving(create_app(context), bind_gateway("127.0.0.1", port)))
+        await stack.enter_async_context(serving(create_app(context), bind_gateway("127.0.0.1", port), context.drain))
         clients = await stack.enter_async_context(AsyncExitStack())
         yield Gateway(f"http://127.0.0.1:{port}", context, llm, key, other_key, clients)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.ports import bind_gateway
 from readahead_platform.service import serving
 from readahead_serving.api.app import create_app
@@ -50,7 +51,7 @@ async def gateway(tmp_path: Path, bench: Bench) -> AsyncIterator[Gateway]:
     app = create_app(ServingSettings(), Models(language=model, expected=("small",)))
     port = free_port()
     async with (
-        serving(app, bind_gateway("127.0.0.1", port)),
+        serving(app, bind_gateway("127.0.0.1", port), Drain(0.2)),
         running_gateway(tmp_path / "home", llm_url=f"http://127.0.0.1:{port}") as running,
     ):
         running.llm.script = [ANSWER]

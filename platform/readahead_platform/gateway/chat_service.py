@@ -114,7 +114,7 @@ class ChatService:
     ) -> AsyncGenerator[RunEvent, None]:
         llm = self._llm_of(source.tenant)
         if route == "agent":
-            return KnowledgeAgent(llm, source, self._settings).run(question, history)
+            return KnowledgeAgent(llm, source, self._settings).run(question, history, options)
         return answer(llm, source, question, history, self._settings, options)
 
 
