@@ -188,7 +188,7 @@ async def _load_language(settings: ServingSettings, path: Path, models: Models) 
         return
     engine = await NativeEngine.start(settings, path, tokenizer)
     packs = await open_shelf(settings, path, tokenizer, engine)
-    models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs)
+    models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs, structures=engine.structures)
 
 
 async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:

@@ -165,6 +165,19 @@ async def test_what_the_engine_refuses_at_once_is_a_status_for_streams_too(
         assert int(response.headers["retry-after"]) >= 1
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_structure_that_proves_impossible_is_the_senders_fault_and_no_success(
+    stream: bool, smollm2_tokenizer: PromptTokenizer
+) -> None:
+    async def refuses(request: GenerationRequest) -> AsyncGenerator[GenerationDelta]:
+        yield delta(request, "", 0, "refused", "No completion can be held to this.")
+
+    response = await post(smollm2_tokenizer, CHAT, chat_body(stream=stream), refuses)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], error["message"]) == ("structure_not_followed", "No completion can be held to this.")
+
+
 async def test_a_bug_is_an_internal_error_that_clients_do_not_retry(smollm2_tokenizer: PromptTokenizer) -> None:
     response = await post(smollm2_tokenizer, CHAT, chat_body(), raising(ZeroDivisionError("secret")))
     assert response.status_code == 500

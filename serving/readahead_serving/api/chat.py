@@ -29,6 +29,8 @@ def chat_router(context: ServerContext) -> APIRouter:
     @router.post("/v1/chat/completions")
     async def create_chat_completion(body: ChatRequest, request: Request) -> Response:
         model = context.models.get_language(body.model)
+        if (use := body.tool_use()) is not None:
+            await use.check(model.structures)
         prompt = await asyncio.to_thread(_prompt, body, model)
         default = context.settings.default_max_tokens
         max_tokens = completion_budget(model.max_model_len, len(prompt), body.token_limit, default, param="messages")
@@ -57,8 +59,6 @@ def _prompt(body: ChatRequest, model: LanguageModel) -> list[int]:
     """Takes milliseconds, or seconds for the largest: call it in a thread."""
     messages = [message.plain() for message in body.messages]
     use = body.tool_use()
-    if use is not None:
-        use.check()
     tools = [tool.plain() for tool in use.tools] if use is not None else []
     if model.tokenizer.knows_tools:
         return model.tokenizer.encode_chat(messages, tools=tools)

@@ -13,7 +13,13 @@ from starlette.requests import Request
 
 from readahead_serving.api.models import LanguageModel
 from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, TokenLogprobs, Usage
-from readahead_serving.errors import ContextLengthExceeded, DeadlineExceeded, GenerationFailed, ServingError
+from readahead_serving.errors import (
+    ContextLengthExceeded,
+    DeadlineExceeded,
+    GenerationFailed,
+    RequestRefused,
+    ServingError,
+)
 from readahead_serving.metrics import ServingMetrics
 
 ADMISSION_GRACE_S = 1.0
@@ -143,12 +149,6 @@ def total_usage(usages: Sequence[Usage], choices: int) -> dict[str, object]:
     }
 
 
-def _choice(text: str, last: GenerationDelta, logprobs: list[TokenLogprobs]) -> Choice:
-    assert last.finish_reason is not None, "a stream ended without a finish reason"
-    return Choice(text, last.finish_reason, last.usage, logprobs)
-
-
-async def _measured(
 def _prompt_details(prompts: Sequence[Usage]) -> dict[str, object]:
     details: dict[str, object] = {"cached_tokens": sum(usage.cached_tokens for usage in prompts)}
     missed = next((usage.pack_miss for usage in prompts if usage.pack_miss is not None), None)
@@ -157,6 +157,12 @@ def _prompt_details(prompts: Sequence[Usage]) -> dict[str, object]:
     return details
 
 
+def _choice(text: str, last: GenerationDelta, logprobs: list[TokenLogprobs]) -> Choice:
+    assert last.finish_reason is not None, "a stream ended without a finish reason"
+    return Choice(text, last.finish_reason, last.usage, logprobs)
+
+
+async def _measured(
     model: LanguageModel, request: GenerationRequest, metrics: ServingMetrics, arrived: float
 ) -> AsyncGenerator[GenerationDelta]:
     watch = metrics.watch(arrived)
@@ -176,6 +182,8 @@ def _prompt_details(prompts: Sequence[Usage]) -> dict[str, object]:
 def _raise_if_given_up(delta: GenerationDelta) -> None:
     if delta.finish_reason == "abort":
         raise DeadlineExceeded(delta.error or "The request's timeout passed before its completion was done.")
+    if delta.finish_reason == "refused":
+        raise RequestRefused(delta.error or "The engine can't follow this request.", code="structure_not_followed")
     if delta.finish_reason == "error":
         raise GenerationFailed(delta.error or "The engine gave this request up.")
 

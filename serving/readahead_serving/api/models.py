@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from readahead_serving.backends.base import Engine
+from readahead_serving.backends.structures import StructureChecks
 from readahead_serving.embeddings import EmbeddingModel
 from readahead_serving.errors import EngineUnavailable, ModelNotFound
 from readahead_serving.packs.shelf import PackShelf
@@ -46,6 +47,8 @@ class LanguageModel:
     """Its knowledge packs; None where the backend has none."""
     backend: Literal["native", "transformers"] = "native"
     """What computes it."""
+    structures: StructureChecks = field(default_factory=StructureChecks)
+    """Tells which schemas of tools can be followed."""
 
 
 @dataclass(slots=True)

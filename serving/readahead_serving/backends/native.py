@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
 from readahead_serving.backends.admission import AdmissionControl
+from readahead_serving.backends.structures import StructureChecks
 from readahead_serving.backends.watchdog import Watchdog
 from readahead_serving.engine.client import ENGINE_MODULE, EngineProcess
-from readahead_serving.engine.grammar import check_structure, structure_of
 from readahead_serving.engine.messages import EngineLoaded, SequenceOutput, StepOutputs
 from readahead_serving.engine.pack_messages import PackCommand, PackEvent
 from readahead_serving.engine.request import (
@@ -72,6 +72,8 @@ class NativeEngine:
         self._settings = settings
         self._model_path = model_path
         self._tokenizer = tokenizer
+        self.structures = StructureChecks()
+        """Tells what schemas, expressions and grammars can be followed."""
         self._process: EngineProcess | None = None
         self._loaded: EngineLoaded | None = None
         self._stats = _NO_STATS
@@ -129,8 +131,7 @@ class NativeEngine:
             max_prompt_tokens=self._settings.max_prompt_tokens,
             max_completion_tokens=self._settings.max_completion_tokens,
         )
-        if structure_of(request.sampling) is not None:
-            await asyncio.to_thread(check_structure, request.sampling)
+        await self.structures.check(request.sampling)
         miss: object = None
         if self._packs is not None:
             miss = await self._packs.prepare(request.salt, request.prompt_tokens)
@@ -156,6 +157,7 @@ class NativeEngine:
     async def close(self) -> None:
         """Ends the engine process; requests in flight end with `EngineUnavailable`."""
         self._closing = True
+        self.structures.close()
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)

@@ -41,6 +41,8 @@ from readahead_serving.model.metadata import load_tokenizer
 
 WRITE_POLL_MS = 20
 """How often an idle engine looks whether a pack has been written."""
+GRAMMAR_POLL_MS = 2
+"""How often an engine with nothing else to do looks whether a grammar has been compiled."""
 STATS_INTERVAL_S = 0.05
 """State is sent at most this often while steps go on."""
 
@@ -143,8 +145,10 @@ class Worker:
             self._channel.send(StepOutputs(outputs=outputs, stats=stats, packs=packs))
 
     def _wait_ms(self) -> int | None:
-        if self._core.has_work:
+        if self._core.can_step:
             return 0
+        if self._core.is_compiling:
+            return GRAMMAR_POLL_MS
         return WRITE_POLL_MS if self._packs.is_writing else None
 
     def _handle(self, command: Command) -> None:
