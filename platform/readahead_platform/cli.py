@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import os
 import sys
 
 import typer
@@ -21,7 +24,7 @@ from readahead_platform.commands import (
     version,
 )
 from readahead_platform.commands.output import print_error
-from readahead_platform.errors import PlatformError
+from readahead_platform.errors import CommandFailed, PlatformError
 from readahead_retrieval.errors import RetrievalError
 from readahead_serving.errors import ServingError
 
@@ -39,7 +42,6 @@ app.add_typer(knowledge_bases.app, name="kb")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
 app.command("bench")(bench.bench)
-app.command("bench")(bench.bench)
 app.command("eval")(evaluate.evaluate)
 app.command("config")(config.config)
 app.command("doctor")(doctor.doctor)
@@ -48,11 +50,34 @@ app.command("version")(version.version)
 
 def main() -> None:
     """Runs a command. What a user can mend is one line and exit code 1; wrong use is exit code 2."""
+    as_json = "--json" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a document's words still gets the rest
+    unreadable = next((argument for argument in sys.argv[1:] if not _is_text(argument)), None)
+    if unreadable is not None:
+        shown = os.fsencode(unreadable).decode("utf-8", "replace")
+        print_error(CommandFailed(f"The argument {shown!r} is not UTF-8.", "not_utf8"), as_json=as_json)
+        sys.exit(2)
     try:
         app()
     except (PlatformError, ServingError, RetrievalError, AgentError) as error:
-        print_error(error, as_json="--json" in sys.argv)
+        print_error(error, as_json=as_json)
         sys.exit(1)
+    except OSError as error:  # the disk, its rights, its room: what commands do not name themselves
+        logging.getLogger(__name__).debug("The command failed", exc_info=True)
+        told = CommandFailed(f"{error.filename or 'The system'}: {error.strerror or error}.", "os_error")
+        print_error(told, as_json=as_json)
+        sys.exit(1)
+
+
+def _is_text(argument: str) -> bool:
+    """A file's name may be any bytes; everything else is sent as text."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return os.path.lexists(argument)
+    return True
 
 
 if __name__ == "__main__":

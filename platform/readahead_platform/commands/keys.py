@@ -36,7 +36,7 @@ def list_(as_json: AsJson = False) -> None:
     from readahead_platform.client import GatewayClient
 
     with GatewayClient.open() as client:
-        keys = client.get("/v1/keys")["data"]
+        keys = client.entries("/v1/keys")
     if as_json:
         print_json({"keys": keys})
         return
