@@ -14,7 +14,7 @@ import msgspec
 
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
-from readahead_serving.engine.kv.pack_table import common_prefix
+from readahead_serving.engine.kv.pack_table import MIN_PART, common_prefix
 from readahead_serving.engine.pack_messages import (
     DetachPack,
     PackCommand,
@@ -225,7 +225,7 @@ class PackShelf:
             for stale in (r for r in fitting if r.state is PackState.STALE and r.reason.startswith("evicted")):
                 stale.state = PackState.BUILDING
                 self._enqueue(stale)
-            return self._count_miss(_missed(prompt, own, fitting))
+            return self._count_miss(await self._read_a_part(_missed(prompt, own, fitting)))
         self._policy.hit(ready.pack_id)
         problem = await self._residency.load(ready) if ready.state is PackState.ON_DISK else ""
         if problem:
@@ -235,6 +235,15 @@ class PackShelf:
         ready.used_at = time.time()
         await self._touch(ready)
         return ready
+
+    async def _read_a_part(self, miss: PackMiss | None) -> PackMiss | None:
+        """Has the pack in memory that a prompt parts from, where what they share is worth reading."""
+        if miss is not None and miss.shared_tokens >= MIN_PART:
+            record = self._records[miss.pack_id]
+            self._policy.hit(record.pack_id)
+            if record.state is PackState.ON_DISK:
+                await self._residency.load(record)
+        return miss
 
     def _count_miss(self, miss: PackMiss | None) -> PackMiss | None:
         self.counts.misses[miss.reason if miss is not None else NO_MATCH] += 1
