@@ -152,7 +152,8 @@ class NativeEngine:
         return self._stats
 
     def is_ready(self) -> bool:
-        return self._process is not None and not self._watchdog.is_stalled
+        is_supervised = self._supervisor is not None and not self._supervisor.done()
+        return is_supervised and self._process is not None and not self._watchdog.is_stalled
 
     async def close(self) -> None:
         """Ends the engine process; requests in flight end with `EngineUnavailable`."""
@@ -197,21 +198,31 @@ class NativeEngine:
 
     async def _launch(self) -> None:
         process, self._loaded = await EngineProcess.start(self._settings, self._model_path, self.process_module)
-        self._process = process
+        try:
+            if self._packs is not None:
+                self._packs.connect(process.send)
+        except BaseException:
+            await process.close()
+            raise
         self._admission = AdmissionControl(self._settings, self._loaded.kv_tokens_total)
-        if self._packs is not None:
-            self._packs.connect(process.send)
+        self._process = process  # ready from now on
 
     async def _supervise(self) -> None:
         delay, longest = RESTART_DELAY_S
         while True:
-            worked = await self._serve()
+            worked = False
+            try:
+                worked = await self._serve()
+            except Exception:  # the top of a loop: without it nobody would start an engine ever again
+                log.exception("the engine's end was not clean")
             delay = RESTART_DELAY_S[0] if worked else min(2 * delay, longest)
             await asyncio.sleep(delay)
             try:
                 await self._launch()
             except (ServingError, OSError) as error:
                 log.warning("the engine does not start again (next try in %.1f s): %s", delay, error)
+            except Exception:  # as above
+                log.exception("the engine does not start again (next try in %.1f s)", delay)
 
     async def _serve(self) -> bool:
         """Passes outputs on until the process dies. Returns whether it has computed anything."""
@@ -261,7 +272,10 @@ class NativeEngine:
         self._stats = _NO_STATS
         for stream in streams.values():
             stream.fail(failure)
-        if self._packs is not None and process is not None:
-            self._packs.disconnect()
-        if process is not None:
+        if process is None:
+            return
+        try:
+            if self._packs is not None:
+                self._packs.disconnect()
+        finally:
             await process.close()
