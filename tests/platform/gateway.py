@@ -80,9 +80,9 @@ async def running_gateway(
     llm = llm or ScriptedLanguageModel(["The answer stands in the passage."])
     llm_server = AbsentLlmServer(llm_url or f"http://127.0.0.1:{free_port()}")
     async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
-        engine = await open_database(database_url(home, ""))
-        stack.push_async_callback(engine.dispose)
-        tenants = TenantStore(engine)
+        database = await open_database(database_url(home, ""))
+        stack.push_async_callback(database.close)
+        tenants = TenantStore(database)
         upstream = LlmClient(llm_server.base_url, llm_server.api_key, Patience(idle_s=30, answer_s=30))
         stack.push_async_callback(upstream.close)
         packs = KbPacks(library, upstream)

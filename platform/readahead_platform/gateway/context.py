@@ -66,8 +66,8 @@ async def open_context(
         embedding_model: The folder whose tokenizer.json measures chunks.
     """
     async with AsyncExitStack() as stack:
-        engine = await open_database(database_url(settings.home, settings.retrieval.database_url))
-        stack.push_async_callback(engine.dispose)
+        database = await open_database(database_url(settings.home, settings.retrieval.database_url))
+        stack.push_async_callback(database.close)
         api_root = f"{llm_server.base_url}/v1"
         embedder = await HttpEmbedder.connect(
             api_root, served_name(settings.serving.embedding_model), llm_server.api_key
@@ -91,7 +91,7 @@ async def open_context(
         yield GatewayContext(
             settings=settings,
             library=library,
-            tenants=TenantStore(engine),
+            tenants=TenantStore(database),
             chat=ChatService(
                 library,
                 lambda tenant: language_model.with_headers(salt_headers(tenant)),
