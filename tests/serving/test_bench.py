@@ -154,3 +154,13 @@ def test_a_stall_counts_only_while_the_long_prompt_prefills() -> None:
     assert longest_gap([stream], 101.2, 101.5) == pytest.approx(0.5)
     assert longest_gap([stream], 100.0, 101.05) == pytest.approx(0.1)
     assert longest_gap([stream], 200.0, 300.0) == 0
+
+
+def test_no_figure_is_cut_where_the_terminal_is_narrow(
+    llm_server: LlmServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    run_bench("chat", replace(TINY, url=llm_server.base_url), ServingSettings(), as_json=False)
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert "errors" in out
