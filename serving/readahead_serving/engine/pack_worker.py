@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pack_files import map_pack, write_pack
 from readahead_serving.engine.kv.pack_manifest import PackManifest, PackRefused
@@ -132,10 +133,12 @@ class PackWorker:
             kv = map_pack(Path(build.command.folder))
         except (OSError, PackRefused) as error:
             problem, kv = _disk_problem(error), build.kv
+        build.kv = None
         if build.cancelled:
             self._lose(build, "cancelled")
         else:
             self._ready(build, kv, on_disk=not problem, problem=problem)
+        give_back_freed_memory()
 
     def _ready(self, build: _Build, kv: PackKV, *, on_disk: bool, problem: str = "") -> None:
         command = build.command

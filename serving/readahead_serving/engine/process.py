@@ -22,6 +22,7 @@ import zmq
 
 from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.executor import Executor
+from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.grammar import GrammarCompiler
 from readahead_serving.engine.kv.cache import KVCache
 from readahead_serving.engine.kv.pool import BlockPool
@@ -100,6 +101,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     )
     executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
     grammar, eos_ids = _grammar_compiler(path, model.config)
+    give_back_freed_memory()  # of what the model was converted from
     speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
     core = EngineCore(
         executor, pool, scheduler, grammar.compile, eos_ids, speculation, builds=PackBuilds(executor.lay_out)
