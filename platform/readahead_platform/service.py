@@ -101,7 +101,7 @@ async def serving(app: FastAPI, gateway_socket: socket.socket, drain: Drain) -> 
     try:
         while not server.started:
             if serving.done():
-                raise StartError("The gateway did not start; see the messages above.")
+                raise StartError(f"The gateway did not start: {serving.exception() or 'see the messages above'}.")
             await asyncio.sleep(0.01)
         yield serving
     finally:
@@ -110,4 +110,4 @@ async def serving(app: FastAPI, gateway_socket: socket.socket, drain: Drain) -> 
                 await drain.run()
         finally:
             server.should_exit = True
-            await serving
+            await asyncio.gather(serving, return_exceptions=True)  # what ended it early is told by the task itself
