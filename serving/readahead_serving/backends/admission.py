@@ -16,6 +16,12 @@ _SMOOTHING = 0.1
 """Weight of the newest completion in the mean length."""
 
 
+def most_in_flight(settings: ServingSettings) -> int:
+    """Requests of one tenant, running or waiting, that are taken at most."""
+    most = settings.max_running + settings.max_waiting
+    return max(1, int(settings.tenant_share * most))
+
+
 @dataclass(slots=True)
 class _Ticket:
     request: GenerationRequest
@@ -107,7 +113,7 @@ class AdmissionControl:
         if share >= 1:
             return
         own = [ticket for ticket in self._tickets.values() if ticket.request.salt == salt]
-        most = max(1, int(share * (self._settings.max_running + self._settings.max_waiting)))
+        most = most_in_flight(self._settings)
         queued_s = _sum_prefill(ticket for ticket in own if not ticket.has_started)
         if len(own) >= most or queued_s > share * self._settings.max_queue_seconds:
             raise EngineBusy(
