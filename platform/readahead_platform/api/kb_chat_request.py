@@ -26,7 +26,7 @@ _TEXT = "its answers are text with citations"
 _SEVERAL = "an answer may be put together from several completions"
 _WORDS = "an answer must be free to use its passages' own words"
 _SAMPLING = "it samples by temperature, top_p and seed"
-_REFUSED: Mapping[str, str] = {
+REFUSED: Mapping[str, str] = {
     "n": "each answer is one search and one run; ask once for each",
     "tools": _OWN_TOOLS,
     "tool_choice": _OWN_TOOLS,
@@ -137,7 +137,7 @@ class KbChatRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_what_is_not_supported(cls, body: Any) -> Any:
-        for name, reason in _REFUSED.items():
+        for name, reason in REFUSED.items():
             if body.get(name) not in _NO_EFFECT_OF.get(name, _NO_EFFECT):
                 message = f"`{name}` is not supported for a knowledge base: {reason}. The plain model may take it."
                 raise ApiError(400, message, param=name, code="unsupported_value")
