@@ -151,6 +151,26 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
                 )
 
 
+def test_questions_that_come_together_fetch_what_they_share_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(2, 3, torch.float32, blocks=100)
+    root = cache.sequence("root", 12 * BLOCK)
+    cache.step([Chunk.next(root, root.num_pending)])
+    forks = [cache.fork(f"fork {number}", root, 6 + number) for number in range(4)]
+    fetched: list[int] = []
+    gather = cache.storage.gather
+
+    def counted(layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        fetched.append(rows.shape[1])
+        return gather(layer, rows)
+
+    monkeypatch.setattr(cache.storage, "gather", counted)
+    cache.step([Chunk.next(fork, 4) for fork in forks])
+    assert fetched == [12 * BLOCK], "once for all four"
+    fetched.clear()
+    cache.step([Chunk.next(fork, 2) for fork in forks])
+    assert sorted(fetched) == [4, 4, 4, 4, 12 * BLOCK], "and each its own tokens since"
+
+
 def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:
     torch.manual_seed(0)
     cache = Cache(3, 3, torch.float32, blocks=64)

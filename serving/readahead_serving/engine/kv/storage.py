@@ -70,8 +70,8 @@ class KVStorage:
         return keys, values
 
     def gather(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Copies of the keys and values at `rows`, (KV heads, T) int64; each (1, KV heads, T, head dim)."""
-        shape = (1, *rows.shape, self.head_dim)
+        """Copies of the keys and values at `rows`, (KV heads, T) int64; each (KV heads, T, head dim)."""
+        shape = (*rows.shape, self.head_dim)
         flat = rows.reshape(-1)
         keys = self.keys[layer].view(-1, self.head_dim).index_select(0, flat)
         values = self.values[layer].view(-1, self.head_dim).index_select(0, flat)
