@@ -122,9 +122,9 @@ def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([16, 1024]))
+@given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([1, 4]))
 def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
-    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, piece: int
+    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, pieces: int
 ) -> None:
     torch.manual_seed(0)
     cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=400)
@@ -142,7 +142,7 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
         if data.draw(st.booleans()):
             cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending - 2)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_attention, "PIECE_TOKENS", piece)
+        patch.setattr(shared_attention, "num_pieces", lambda tokens, heads, rows: min(pieces, tokens))
         for count in (1, data.draw(st.integers(1, 20)), 1):
             behind = [one for one in sequences if one.num_pending]
             if behind:
@@ -169,6 +169,13 @@ def test_questions_that_come_together_fetch_what_they_share_once(monkeypatch: py
     fetched.clear()
     cache.step([Chunk.next(fork, 2) for fork in forks])
     assert sorted(fetched) == [4, 4, 4, 4, 12 * BLOCK], "and each its own tokens since"
+
+
+def test_a_run_is_cut_only_where_threads_would_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    for threads, tokens, heads, rows, pieces in ((2, 8000, 3, 3, 1), (8, 8000, 3, 3, 3), (8, 8000, 3, 96, 1)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert shared_attention.num_pieces(tokens, heads, rows) == pieces
+    assert shared_attention.num_pieces(1500, 1, 1) == 1
 
 
 def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:
