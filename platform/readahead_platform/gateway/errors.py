@@ -152,8 +152,15 @@ def _param(where: Sequence[int | str]) -> str | None:
 
 
 def _http(error: HTTPException) -> ApiError:
-    if isinstance(error.__cause__, OSError):  # a form is written to disk while it arrives
-        return to_api_error(error.__cause__)
+    match error.__cause__:
+        case OSError() as cause:  # a form is written to disk while it arrives
+            return to_api_error(cause)
+        case RecursionError():
+            return ApiError(400, "The request body is nested too deeply.", code="invalid_json")
+        case UnicodeDecodeError():
+            return ApiError(400, "The request body is not UTF-8.", code="invalid_json")
+        case ValueError():
+            return ApiError(400, "The request body holds a number with too many digits.", code="invalid_json")
     codes = {404: "unknown_url", 405: "method_not_allowed", 413: "body_too_large"}
     code = codes.get(error.status_code, "invalid_request")
     return ApiError(error.status_code, str(error.detail), code=code, headers=error.headers)

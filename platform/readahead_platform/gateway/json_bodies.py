@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.errors import error_response, to_api_error
 
-_SUSPECT = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]|\d[eE]\+?0*\d{3}|\x00")
+_SUSPECT = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\d[eE]\+?0*\d{3}|\x00")
 """What a body that must be looked through holds. Most hold none of it, and are not read twice."""
 
 
