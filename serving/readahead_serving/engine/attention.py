@@ -28,11 +28,10 @@ from readahead_serving.engine.shared_attention import State, attend_blocks, atte
 IN_PLACE_SHARE = 0.5
 """Blocks are read in place when at least this share of the stretch they span belongs to the batch, else copied
 together; measured, the copy costs 30-60% of the attention itself."""
-MIN_SHARED_BLOCKS = 4
-MIN_SAVED_READS = 8
-"""Blocks that several sequences read are attended once for all of them where there are so many, and that saves so many
-readings of a block; below, the call and the merge that it takes cost more, whatever the number of readers. Measured
-with scripts/measure_shared_attention.py: see docs/benchmarks.md."""
+MIN_SAVED_READS = 3
+"""Blocks that several sequences read are attended once for all of them where that saves so many readings of a block;
+below, the call and the merge that it takes cost as much. Measured with scripts/measure_shared_attention.py: see
+docs/benchmarks.md."""
 
 
 def merge_scattered(out: Tensor, lse: Tensor, owner: Tensor, rows: int) -> Tensor:
@@ -262,7 +261,7 @@ def _common_blocks(chunks: Seq[Chunk], block_tokens: int) -> dict[tuple[int, ...
 
 
 def _pays(readers: int, blocks: int) -> bool:
-    return blocks >= MIN_SHARED_BLOCKS and (readers - 1) * blocks >= MIN_SAVED_READS
+    return (readers - 1) * blocks >= MIN_SAVED_READS
 
 
 def _pack_readers(chunks: Seq[Chunk]) -> list[_Readers]:
