@@ -1,9 +1,9 @@
 """Measures where shared-segment attention pays on a machine: `python scripts/measure_shared_attention.py`.
 
-The constants of the engine's attention are to be read off these tables: `MIN_SAVED_READS`, the
-readings of a block from which on sharing pays, and whether cutting a long run of keys into pieces does where no thread is idle. Shapes are
-those of SmolLM2-135M: 9 query heads, 3 KV heads of 64, bfloat16, one layer. Variants take turns, so that a machine's
-moods meet all of them; what is printed is the median in microseconds.
+The engine's constants are to be read off these tables: `MIN_SAVED_READS`, the readings of a block from which on sharing
+pays, and whether cutting a long run of keys into pieces pays where no thread is idle. Shapes are those of SmolLM2-135M:
+9 query heads, 3 KV heads of 64, bfloat16, one layer. Variants take turns, so that a machine's moods meet all of them;
+what is printed is the median in microseconds.
 """
 
 from __future__ import annotations
