@@ -59,12 +59,17 @@ def save_random_model(folder: Path, model_type: str) -> Any:
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3 + (parameter.dim() == 1))
     model.save_pretrained(folder)
+    save_byte_tokenizer(folder)
+    return model
+
+
+def save_byte_tokenizer(folder: Path) -> None:
+    """A tokenizer whose tokens are the 256 bytes."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = RawTokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.save(str(folder / "tokenizer.json"))
-    return model
 
 
 def greedy(model: Any, prompt: list[int]) -> list[int]:
