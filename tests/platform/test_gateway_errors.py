@@ -82,11 +82,17 @@ async def test_an_unforeseen_error_tells_nothing_of_its_inside(
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(gateway.context.library, "list_files", broken)
-    response = await gateway.http().get("/v1/files")
+    http = gateway.http()
+    response = await http.get("/v1/files")
     assert response.status_code == 500
+    assert response.headers["x-request-id"].startswith("req_")
+    assert caplog.text.count("Traceback") == 1
     assert envelope(response)["code"] == "internal_error"
     assert "secret detail" not in response.text
     assert "secret detail" in caplog.text
+    assert 'route="/v1/files",status="500"} 1.0' in (await http.get("/metrics")).text
+    for _ in range(3):  # on the same connection, which the error has not closed
+        assert (await http.get("/v1/vector_stores")).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,12 @@ from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.drain import DrainMiddleware
 from readahead_platform.gateway.errors import install_error_handlers
 from readahead_platform.gateway.json_bodies import PlainJsonMiddleware
-from readahead_platform.gateway.middleware import BodyLimitMiddleware, MetricsMiddleware, RequestIdMiddleware
+from readahead_platform.gateway.middleware import (
+    BodyLimitMiddleware,
+    MetricsMiddleware,
+    RequestIdMiddleware,
+    UnforeseenErrorMiddleware,
+)
 from readahead_platform.gateway.unknown_route import UnknownRoute
 
 _UPLOAD = re.compile(r"/v1/files/?|/_nicegui/client/[^/]+/upload/\d+")
@@ -70,5 +75,6 @@ def _add_middleware(app: FastAPI, context: GatewayContext) -> None:
     app.add_middleware(AuthMiddleware, tenants=context.tenants, page_links=context.page_links)
     app.add_middleware(DrainMiddleware, drain=context.drain)
     app.add_middleware(BodyLimitMiddleware, limit=limit)
+    app.add_middleware(UnforeseenErrorMiddleware)
     app.add_middleware(MetricsMiddleware, metrics=context.metrics)
     app.add_middleware(RequestIdMiddleware)

@@ -193,5 +193,5 @@ def install_error_handlers(app: FastAPI) -> None:
     async def handle(_request: Request, error: Exception) -> JSONResponse:
         return error_response(to_api_error(error))
 
-    for kind in (*_CONVERTERS, Exception):
+    for kind in _CONVERTERS:
         app.add_exception_handler(kind, handle)
