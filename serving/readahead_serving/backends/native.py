@@ -44,6 +44,13 @@ _NO_STATS = EngineStats(
 log = logging.getLogger(__name__)
 
 
+class ReadPack(Protocol):
+    """A pack in memory that a prompt begins with."""
+
+    @property
+    def num_tokens(self) -> int: ...
+
+
 class PackLink(Protocol):
     """What a pack shelf does for an engine."""
 
@@ -53,7 +60,7 @@ class PackLink(Protocol):
 
     def on_event(self, event: PackEvent) -> None: ...
 
-    async def prepare(self, salt: str, prompt: list[int]) -> object:
+    async def prepare(self, salt: str, prompt: list[int]) -> ReadPack | PackMiss | None:
         """Sees to it that a pack that the prompt begins with is in memory; a `PackMiss` tells why none will be read."""
         ...
 
@@ -132,10 +139,10 @@ class NativeEngine:
             max_completion_tokens=self._settings.max_completion_tokens,
         )
         await self.structures.check(request.sampling)
-        miss: object = None
+        pack = None
         if self._packs is not None:
-            miss = await self._packs.prepare(request.salt, request.prompt_tokens)
-        stream = self._submit(request, miss if isinstance(miss, PackMiss) else None)
+            pack = await self._packs.prepare(request.salt, request.prompt_tokens)
+        stream = self._submit(request, pack)
         timer = self._time_limit(request, stream)
         try:
             while True:
@@ -164,13 +171,15 @@ class NativeEngine:
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._drop_process(EngineUnavailable("The server is shutting down."))
 
-    def _submit(self, request: GenerationRequest, pack_miss: PackMiss | None) -> RequestStream:
+    def _submit(self, request: GenerationRequest, pack: ReadPack | PackMiss | None) -> RequestStream:
         if self._process is None or self._admission is None:
             state = "shutting down" if self._closing else "starting"
             raise EngineUnavailable(f"The engine is {state}: try again in a few seconds.")
         if request.request_id in self._streams:
             raise RequestRefused(f"The request id {request.request_id!r} is in use.", code="duplicate_request_id")
-        self._admission.admit(request, self._stats)
+        missed = pack if isinstance(pack, PackMiss) else None
+        in_pack = 0 if pack is None or isinstance(pack, PackMiss) else pack.num_tokens
+        self._admission.admit(request, self._stats, in_pack)
         if not self._streams:
             self._watchdog.heard()
         try:
@@ -178,7 +187,7 @@ class NativeEngine:
         except Exception:  # told to the caller; a request that never left must not count as one in flight
             self._admission.end(request.request_id, 0)
             raise
-        stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer, pack_miss)
+        stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer, missed)
         return stream
 
     def _time_limit(self, request: GenerationRequest, stream: RequestStream) -> asyncio.TimerHandle | None:
