@@ -23,7 +23,7 @@ from readahead_platform.commands import (
     up,
     version,
 )
-from readahead_platform.commands.output import print_error
+from readahead_platform.commands.output import examples, print_error
 from readahead_platform.errors import CommandFailed, PlatformError
 from readahead_retrieval.errors import RetrievalError
 from readahead_serving.errors import ServingError
@@ -35,16 +35,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("up")(up.up)
-app.command("serve")(serve.serve)
-app.command("ask")(ask.ask)
+app.command("up", epilog=examples("up", "up --port 9000 --no-samples"))(up.up)
+app.command("serve", epilog=examples("serve --model smollm2-135m-instruct --port 8001"))(serve.serve)
+app.command("ask", epilog=examples('ask samples "What torque do the cover screws need?"'))(ask.ask)
 app.add_typer(knowledge_bases.app, name="kb")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
-app.command("bench")(bench.bench)
-app.command("eval")(evaluate.evaluate)
-app.command("config")(config.config)
-app.command("doctor")(doctor.doctor)
+app.command("bench", epilog=examples("bench list", "bench chat --concurrency 1,4,16"))(bench.bench)
+app.command("eval", epilog=examples("eval samples sample_docs/questions.jsonl --search-only"))(evaluate.evaluate)
+app.command("config", epilog=examples("config --json"))(config.config)
+app.command("doctor", epilog=examples("doctor"))(doctor.doctor)
 app.command("version")(version.version)
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
+from typer.testing import CliRunner
 
+from readahead_platform.cli import app
 from readahead_platform.home import claimed_home
 from tests.platform.running import ROOT, client_environment, free_port, readahead
 
@@ -48,6 +50,16 @@ def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], environment: dict[
     done = readahead(*arguments, environment=environment)
     assert done.returncode == 2
     assert "Usage" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["up", "serve", "ask", "bench", "eval", "doctor", "kb add", "kb remove", "kb search", "kb pack", "keys create"],
+)
+def test_the_help_of_a_command_shows_what_to_type(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert shown.exit_code == 0
+    assert f"readahead {command}" in shown.stdout
 
 
 def test_a_misspelt_variable_is_told(environment: dict[str, str]) -> None:

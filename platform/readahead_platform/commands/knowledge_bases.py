@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from readahead_platform.commands.output import AsJson, print_json, print_table
+from readahead_platform.commands.output import AsJson, examples, print_json, print_table
 from readahead_platform.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ app = typer.Typer(help="Knowledge bases and their documents.", no_args_is_help=T
 Name = Annotated[str, typer.Argument(help="Knowledge base.")]
 
 
-@app.command()
+@app.command(epilog=examples("kb create policy"))
 def create(name: Name, as_json: AsJson = False) -> None:
     """Make an empty knowledge base."""
     if not name.strip():  # the API makes one up, for programs that name nothing
@@ -43,7 +43,7 @@ def list_(as_json: AsJson = False) -> None:
     print_table(("NAME", "DOCUMENTS", "SEARCHABLE", "ID"), rows)
 
 
-@app.command()
+@app.command(epilog=examples("kb delete policy"))
 def delete(name: Name, as_json: AsJson = False) -> None:
     """Delete a knowledge base with its documents; uploaded files stay."""
     with _client() as client:
@@ -54,14 +54,14 @@ def delete(name: Name, as_json: AsJson = False) -> None:
         typer.echo(f"Deleted {name}.")
 
 
-@app.command()
+@app.command(epilog=examples("kb add policy travel.pdf expenses.pdf", "kb add policy *.pdf --json"))
 def add(
     name: Name,
     files: Annotated[list[Path], typer.Argument(help="PDF files.")],
     password: Annotated[str | None, typer.Option(help="Opens password-protected files.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add documents and wait until they are searchable."""
+    """Add documents and wait until they are searchable. A file that fails stops no other; exit code 1 then."""
     from readahead_platform.commands.add_documents import add_documents
 
     with _client() as client:
@@ -75,16 +75,13 @@ def add(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=examples("kb remove policy travel.pdf"))
 def remove(
     name: Name,
     document: Annotated[str, typer.Argument(help="The document's file name, or its id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take a document out of a knowledge base; the uploaded file stays.
-
-    Example: readahead kb remove policy travel-and-expense-policy.pdf
-    """
+    """Take a document out of a knowledge base; the uploaded file stays."""
     with _client() as client:
         base = f"/v1/vector_stores/{id_of(client, name)}/files"
         held = _document(client.entries(base, limit=10_000), document, name)
@@ -95,7 +92,7 @@ def remove(
         typer.echo(f"Removed {held['document']} from {name}.")
 
 
-@app.command()
+@app.command(epilog=examples('kb search policy "price per kilometre" --top-k 3'))
 def search(
     name: Name,
     query: Annotated[str, typer.Argument(help="What to look for.")],
@@ -115,7 +112,7 @@ def search(
         typer.echo(f"    {' '.join(result['text'].split())}\n")
 
 
-@app.command()
+@app.command(epilog=examples("kb status policy"))
 def status(name: Name, as_json: AsJson = False) -> None:
     """Show how far each document has come."""
     from readahead_platform.commands.add_documents import document_summary
@@ -130,7 +127,7 @@ def status(name: Name, as_json: AsJson = False) -> None:
     print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
 
 
-@app.command()
+@app.command(epilog=examples("kb pack policy --estimate", "kb pack policy --pin"))
 def pack(
     name: Name,
     pin: Annotated[bool, typer.Option(help="Keep it in memory.")] = False,
