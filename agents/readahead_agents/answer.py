@@ -68,8 +68,8 @@ async def answer(
         LanguageModelError: When the model fails or the question does not fit its window.
         EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
     """
-    _, evidence = await find_evidence(source, question, history, options.top_k)
-    if not source.covers(evidence):
+    query, evidence = await find_evidence(source, question, history, options.top_k)
+    if not source.covers(query, evidence):
         for told in not_covered(source, evidence):
             yield told
         return
@@ -92,13 +92,13 @@ async def find_evidence(
     children?") is searched together with the one before it."""
     found = await source.search(question, top_k)
     before = next((turn.content for turn in reversed(history) if turn.role == "user"), None)
-    if before is None or source.covers(found):
+    if before is None or source.covers(question, found):
         return question, found
     query = f"{before}\n{question}"
     if len(query) > MAX_JOINED_CHARS:
         return question, found
     together = await source.search(query, top_k)
-    return (query, together) if source.covers(together) else (question, found)
+    return (query, together) if source.covers(query, together) else (question, found)
 
 
 async def pack_question(

@@ -22,7 +22,7 @@ from readahead_agents.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.passages import as_data, where
 from readahead_agents.quotation import best_quote
 from readahead_agents.settings import AgentSettings
-from readahead_agents.support import support
+from readahead_agents.support import citations_of
 from readahead_retrieval.types import Evidence
 
 _MARKERS = re.compile(r"[ \t]?\[\s*S\d+(?:\s*[,;]\s*S\d+)*\s*\]")
@@ -116,7 +116,7 @@ class Synthesis:
         self, question: str, text: str, evidence: Sequence[Evidence]
     ) -> AsyncGenerator[AnswerEvent, None]:
         """The end of an answer that a limit cut in the middle."""
-        citations = (await support(self.source, question, text, evidence)).citations
+        citations = await citations_of(self.source, question, text, evidence)
         for citation in citations:
             yield CitationFound(citation)
         yield Answered(text, citations, self.budget.usage, "length", covered=True)
@@ -147,7 +147,7 @@ class Synthesis:
         """A text that stands already, cited anew over all evidence of the run."""
         yield EvidenceFound(tuple(evidence))
         yield Token(text)
-        citations = (await support(self.source, question, text, evidence)).citations
+        citations = await citations_of(self.source, question, text, evidence)
         for citation in citations:
             yield CitationFound(citation)
         yield Answered(text, citations, self.budget.usage, finish_reason, covered=True, quoted=quoted, notes=notes)
@@ -157,7 +157,7 @@ class Synthesis:
     ) -> AsyncGenerator[AnswerEvent, None]:
         """No step came to a text: the documents do not answer, or, where steps failed, the best passage speaks."""
         failed = any(step.result is None for step in results)
-        if not failed or not self.source.covers(found):
+        if not failed or not self.source.covers(question, found):
             seen = merge_evidence([step.result.evidence for step in results if step.result is not None])
             for told in not_covered(self.source, seen or found):
                 yield told

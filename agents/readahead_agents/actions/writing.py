@@ -39,7 +39,7 @@ async def write(
     context: ActionContext, task: str, template: str, evidence: Sequence[Evidence], options: CompletionOptions
 ) -> ActionResult:
     """One text over the evidence, cited; says so when the evidence does not cover the task."""
-    if not context.source.covers(evidence):
+    if not context.source.covers(task, evidence):
         *_, answered = not_covered(context.source, evidence)
         return result_of(answered, evidence)
     parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), task, template)
