@@ -7,6 +7,7 @@ What takes more time or memory than it may ends the process instead.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 from math import ceil
@@ -33,7 +34,11 @@ def main(cpu_s: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         _allow(cpu_s)
-        sys.stdout.write(json.dumps(find_problem(Structure(*json.loads(line)))) + "\n")
+        try:
+            problem = find_problem(Structure(*json.loads(line)))
+        except MemoryError:
+            os.abort()
+        sys.stdout.write(json.dumps(problem) + "\n")
         sys.stdout.flush()
 
 

@@ -20,6 +20,8 @@ CPU_S = 3
 """The largest structures that are of use take one second of processor time."""
 _MOST_VERDICTS = 4096
 _TRIES = 2
+_OVER_ITS_LIMITS = (-signal.SIGXCPU, -signal.SIGABRT, -signal.SIGSEGV)
+"""How the process ends over a structure: out of time, or out of memory. Any other end is tried again."""
 TOO_COSTLY = "it takes too long or too much memory to compile: make it smaller or combine fewer patterns"
 
 
@@ -91,7 +93,7 @@ class StructureChecks:
                 problem: str | None = json.loads(answer)
                 return problem
             _end(process)
-            if process.returncode != -signal.SIGKILL:  # which is somebody else's doing
+            if process.returncode in _OVER_ITS_LIMITS:
                 return TOO_COSTLY
         raise EngineUnavailable("The schema, expression or grammar could not be tried out: try again.")
 
