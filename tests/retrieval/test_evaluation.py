@@ -119,6 +119,19 @@ async def test_answers_are_judged_by_content_citation_and_refusal() -> None:
     assert {miss["question"] for miss in report.misses} == {"found third", "never found"}
 
 
+async def test_what_a_quotation_answers_is_not_counted_as_the_models_own_words() -> None:
+    async def quotes(question: str) -> GivenAnswer:
+        return GivenAnswer(
+            "Quoted from a.pdf: “Yes, two or three.”", [], covered=True, quoted=question != "found third"
+        )
+
+    report = await evaluate(QUESTIONS, search, quotes)
+    assert report.metrics["answer_hit"] == 1.0
+    assert report.metrics["own_words_hit"] == pytest.approx(1 / 3)
+    assert report.metrics["refused_unanswerable"] == 0.0
+    assert report.metrics["asserted_unanswerable"] == 0.0
+
+
 def test_both_forms_of_question_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text(

@@ -61,7 +61,7 @@ async def _evaluate(kb: str, questions: Path, *, search_only: bool, as_json: boo
         async def ask(text: str) -> GivenAnswer:
             result = await asyncio.to_thread(lambda: collect(client.stream_chat(_question(kb, text))))
             citations = [FoundPage(c["document"], c["page"], c["score"]) for c in result["citations"]]
-            return GivenAnswer(result["answer"], citations, result["covered"])
+            return GivenAnswer(result["answer"], citations, result["covered"], result["quoted"])
 
         return await run(
             asked,

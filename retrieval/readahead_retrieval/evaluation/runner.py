@@ -43,6 +43,8 @@ class GivenAnswer:
     citations: Sequence[FoundPage]
     covered: bool
     """False when it said that the documents do not answer."""
+    quoted: bool = False
+    """A quotation stands in the place of the model's own words, or behind them."""
 
 
 Search = Callable[[str], Awaitable[Sequence[FoundPage]]]
@@ -133,11 +135,12 @@ def _search_scores(question: Question, found: Sequence[FoundPage]) -> dict[str, 
 def _answer_scores(question: Question, given: GivenAnswer) -> dict[str, float]:
     refused = float(not given.covered)
     if question.unanswerable:
-        return {"refused_unanswerable": refused}
+        return {"refused_unanswerable": refused, "asserted_unanswerable": float(given.covered and not given.quoted)}
     scores = {"refused_answerable": refused}
     if question.answers:
         coverage = answer_coverage(given.answer, question.answers)
-        scores |= {"answer_coverage": coverage, "answer_hit": float(coverage > 0)}
+        own = coverage > 0 and given.covered and not given.quoted
+        scores |= {"answer_coverage": coverage, "answer_hit": float(coverage > 0), "own_words_hit": float(own)}
     if question.pages:
         cited = [(document_key(page.document), page.page) for page in given.citations]
         relevant = {(document_key(question.document), page) for page in question.pages}
@@ -154,7 +157,7 @@ def _miss(
         "expected": {"document": question.document, "pages": list(question.pages), "answers": list(question.answers)},
         "found": [page._asdict() for page in found[:SHOWN]],
     }
-    return miss if given is None else miss | {"answer": given.answer, "covered": given.covered}
+    return miss if given is None else miss | {"answer": given.answer, "covered": given.covered, "quoted": given.quoted}
 
 
 def _summarize(outcomes: Sequence[_Outcome]) -> Report:

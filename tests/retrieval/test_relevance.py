@@ -1,0 +1,40 @@
+"""How far passages bear on a question."""
+
+from __future__ import annotations
+
+import pytest
+
+from readahead_retrieval.relevance import key_terms, relevance
+from readahead_retrieval.types import Evidence
+
+
+def found(text: str, similarity: float) -> list[Evidence]:
+    return [Evidence(1, "d", "a.pdf", 1, 1, "1", "", text, 1.0, similarity)]
+
+
+def test_relevance_is_the_cosine_plus_the_share_of_the_key_terms() -> None:
+    passages = found("The warranty of the mixer is 24 months.", 0.4)
+    assert relevance("What is the warranty of the mixer?", passages) == pytest.approx(1.4)
+    assert relevance("What is the warranty of the boat?", passages) == pytest.approx(0.9)
+    assert relevance("Who won the cup in Lisbon?", passages) == pytest.approx(0.4)
+
+
+def test_a_passage_very_near_counts_though_it_says_it_in_other_words() -> None:
+    assert relevance("How much holiday?", found("Annual leave is 25 days.", 0.55)) == pytest.approx(0.9)
+
+
+def test_a_question_without_key_terms_is_borne_on_by_anything() -> None:
+    assert relevance("Please summarise the document.", found("Pumps turn.", 0.1)) == pytest.approx(1.1)
+
+
+def test_words_in_another_script_are_not_held_against_the_passages() -> None:
+    assert relevance("필터 청소", found("The filter is cleaned.", 0.6)) == pytest.approx(1.2)
+
+
+def test_korean_words_are_compared_without_particles_and_endings() -> None:
+    assert key_terms("목공방을 쓰려면 무엇이 필요한가요?") >= {"목공", "쓰려"}
+    assert relevance("연차휴가는 며칠인가요?", found("연차휴가를 열다섯 날 준다.", 0.0)) == pytest.approx(1.0)
+
+
+def test_nothing_found_is_not_relevant() -> None:
+    assert relevance("anything", []) == 0.0
