@@ -15,6 +15,7 @@ from readahead_platform.commands import (
     evaluate,
     keys,
     knowledge_bases,
+    mcp,
     models,
     serve,
     up,
@@ -38,7 +39,9 @@ app.command("ask")(ask.ask)
 app.add_typer(knowledge_bases.app, name="kb")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
+app.command("mcp")(mcp.mcp)
 app.command("bench")(bench.bench)
+app.command("mcp")(mcp.mcp)
 app.command("bench")(bench.bench)
 app.command("eval")(evaluate.evaluate)
 app.command("config")(config.config)

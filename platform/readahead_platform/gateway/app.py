@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
 
@@ -23,6 +25,7 @@ from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import AuthMiddleware
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import install_error_handlers
+from readahead_platform.gateway.mcp_endpoint import MAX_MCP_BODY_BYTES, MCP_PATH, McpEndpoint, add_mcp_routes
 from readahead_platform.gateway.middleware import BodyLimitMiddleware, MetricsMiddleware, RequestIdMiddleware
 
 _UPLOAD = re.compile(r"/v1/files/?|/_nicegui/client/[^/]+/upload/\d+")
@@ -33,7 +36,14 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 def create_app(context: GatewayContext) -> FastAPI:
     """Builds the app over an open context; whoever opened the context closes it."""
-    app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None)
+    mcp = McpEndpoint(context)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with mcp.running():
+            yield
+
+    app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.context = context
     install_error_handlers(app)
     for module in (
@@ -51,6 +61,7 @@ def create_app(context: GatewayContext) -> FastAPI:
     ):
         app.include_router(module.router)
     app.add_api_route("/v1/{rest:path}", _unknown, methods=_METHODS, include_in_schema=False)
+    add_mcp_routes(app, mcp)
     _add_middleware(app, context)
     return app
 
@@ -62,6 +73,8 @@ def _add_middleware(app: FastAPI, context: GatewayContext) -> None:
     def limit(path: str) -> int:
         if _UPLOAD.fullmatch(path):
             return settings.retrieval.max_file_bytes + _MULTIPART_ROOM
+        if path.startswith(MCP_PATH):
+            return MAX_MCP_BODY_BYTES
         return settings.gateway.max_body_bytes
 
     app.add_middleware(AuthMiddleware, tenants=context.tenants, page_links=context.page_links)
