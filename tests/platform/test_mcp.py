@@ -215,7 +215,9 @@ async def test_a_client_that_starts_programs_reaches_the_same_tools(
 
     async with Client(stdio_client(stdio_server(gateway, tmp_path, gateway.key))) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == READING + WRITING
-        asked = await client.call_tool("kb_ask", {"question": "How heavy is the Halden pump?"}, progress_callback=progress)
+        asked = await client.call_tool(
+            "kb_ask", {"question": "How heavy is the Halden pump?"}, progress_callback=progress
+        )
         assert asked.structured_content is not None and asked.structured_content["citations"][0]["page"] == 1
         assert told
         assert "was found" in await refused(client, "doc_read", document_id="doc_none")
