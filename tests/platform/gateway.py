@@ -18,6 +18,7 @@ from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
 from readahead_platform.ports import bind_gateway
@@ -85,6 +86,8 @@ async def running_gateway(
         upstream = LlmClient(llm_server.base_url, llm_server.api_key, idle_timeout_s=30)
         stack.push_async_callback(upstream.close)
         packs = KbPacks(library, upstream)
+        runs = await open_runs(settings)
+        stack.push_async_callback(runs.close)
         context = GatewayContext(
             settings=settings,
             library=library,
@@ -100,6 +103,7 @@ async def running_gateway(
             llm=upstream,
             packs=packs,
             llm_server=llm_server,
+            runs=runs,
             page_links=PageLinks(60),
             metrics=GatewayMetrics(),
         )

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 
 from readahead_platform.api import (
+    agent_runs,
     chat,
     files,
     health,
@@ -56,6 +57,7 @@ def create_app(context: GatewayContext) -> FastAPI:
         vector_store_search,
         packs,
         pages,
+        agent_runs,
         keys,
         health,
     ):

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 from readahead_agents.openai_llm import OpenAILanguageModel
+from readahead_agents.runs.manager import RunManager
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.salts import salt_headers
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
@@ -50,6 +52,7 @@ class GatewayContext:
     llm: LlmClient
     packs: KbPacks
     llm_server: LlmServer
+    runs: RunManager
     page_links: PageLinks
     metrics: GatewayMetrics
 
@@ -84,6 +87,8 @@ async def open_context(
         )
         stack.push_async_callback(language_model.aclose)
         packs = KbPacks(library, llm)
+        runs = await open_runs(settings)
+        stack.push_async_callback(runs.close)
         yield GatewayContext(
             settings=settings,
             library=library,
@@ -99,6 +104,7 @@ async def open_context(
             llm=llm,
             packs=packs,
             llm_server=llm_server,
+            runs=runs,
             page_links=PageLinks(settings.gateway.page_link_s),
             metrics=GatewayMetrics(),
         )

@@ -67,6 +67,11 @@ def _refused(error: agent.LanguageModelRefused) -> ApiError:
     return _server_error(502, f"The LLM server refused: {error.message}", error.code)
 
 
+def _too_many(message: str) -> ApiError:
+    kind = "rate_limit_error"
+    return ApiError(429, message, error_type=kind, code="too_many_runs", retry_after_s=_RETRY_AFTER_S)
+
+
 def _server_error(status: int, message: str, code: str | None) -> ApiError:
     return ApiError(status, message, error_type="server_error", code=code)
 
@@ -86,6 +91,8 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     agent.LanguageModelRefused: _refused,
     agent.BudgetExceeded: _bad_request("budget_exceeded"),
     agent.ToolsetUnavailable: _unavailable("tools_unavailable"),
+    agent.RunNotFound: lambda error: ApiError(404, error.message, code="not_found"),
+    agent.TooManyRuns: lambda error: _too_many(error.message),
     agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
     RequestValidationError: lambda error: _invalid(error.errors()),
     ValidationError: lambda error: _invalid(error.errors()),
