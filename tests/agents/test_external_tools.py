@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,9 @@ from typing import Any
 
 import pytest
 import uvicorn
+from mcp.server.mcpserver import MCPServer
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.external import ExternalTools, JoinedToolset, external_tools
@@ -17,7 +21,7 @@ from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.mcp.toolset import McpToolset
 
 OTHER_SERVER = """
-import asyncio, os, sys
+import asyncio, os
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 server = MCPServer("other", log_level="ERROR")
@@ -41,10 +45,7 @@ async def work(steps: int, context: Context) -> str:
 async def stare() -> str:
     await asyncio.sleep(600)
     return "awake"
-if len(sys.argv) > 1:
-    server.run("streamable-http", port=int(sys.argv[1]))
-else:
-    server.run("stdio")
+server.run("stdio")
 """
 
 
@@ -129,13 +130,21 @@ async def test_progress_keeps_a_long_call_alive_and_silence_ends_it() -> None:
         assert not stared.ok and "told nothing for 1.5 seconds" in stared.text
 
 
+class AnnouncedServer(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
 @asynccontextmanager
 async def http_server() -> AsyncIterator[str]:
     """The key that it wants is "let-me-in"."""
-    from mcp.server.mcpserver import MCPServer
-    from starlette.responses import PlainTextResponse
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     server = MCPServer("http", log_level="CRITICAL")
 
     @server.tool()
@@ -151,10 +160,9 @@ async def http_server() -> AsyncIterator[str]:
         else:
             await app(scope, receive, send)
 
-    uvicorn_server = uvicorn.Server(uvicorn.Config(guarded, port=0, log_level="critical"))
+    uvicorn_server = AnnouncedServer(uvicorn.Config(guarded, port=0, log_level="critical"))
     serving = asyncio.create_task(uvicorn_server.serve())
-    while not uvicorn_server.started:
-        await asyncio.sleep(0.01)
+    await uvicorn_server.listens.wait()
     port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}/mcp"
@@ -181,8 +189,6 @@ def test_a_server_is_reached_in_one_way_only() -> None:
 
 
 async def test_a_tool_belongs_to_the_first_server_that_has_its_name() -> None:
-    from mcp.server.mcpserver import MCPServer
-
     def server(word: str) -> MCPServer:
         made = MCPServer(word, log_level="CRITICAL")
 
