@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,6 +19,8 @@ from readahead_agents.runs.tables import RunEventRow, RunRow
 from readahead_retrieval.store.session import Database
 
 Event = Mapping[str, Any]
+Kind = Literal["run", "response"]
+_ID_PREFIX: Mapping[Kind, str] = {"run": "run_", "response": "resp_"}
 RUNS_KEPT = 1000
 """Finished runs of one tenant; the oldest go when there are more."""
 
@@ -39,6 +41,7 @@ class Run:
     """What was asked, and how it ended."""
 
     id: str
+    kind: Kind
     tenant: str
     status: RunStatus
     request: Mapping[str, Any]
@@ -67,9 +70,10 @@ class RunJournal:
     async def close(self) -> None:
         await self._database.close()
 
-    async def create(self, tenant: str, request: Mapping[str, Any]) -> Run:
+    async def create(self, tenant: str, kind: Kind, request: Mapping[str, Any]) -> Run:
         row = RunRow(
-            id=f"run_{secrets.token_hex(12)}",
+            id=f"{_ID_PREFIX[kind]}{secrets.token_hex(12)}",
+            kind=kind,
             tenant=tenant,
             status=RunStatus.RUNNING.value,
             request=_dump(request),
@@ -100,16 +104,24 @@ class RunJournal:
             await session.execute(update(RunRow).where(RunRow.id == run.id).values(ended))
             await _forget_oldest(session, run.tenant)
 
-    async def get(self, tenant: str, run_id: str) -> Run:
+    async def get(self, tenant: str, kind: Kind, run_id: str) -> Run:
+        chosen = select(RunRow).where(RunRow.id == run_id, RunRow.tenant == tenant, RunRow.kind == kind)
         async with self._database.reading() as session:
-            row = await session.scalar(select(RunRow).where(RunRow.id == run_id, RunRow.tenant == tenant))
+            row = await session.scalar(chosen)
         if row is None:
             raise RunNotFound(run_id)
         return _run(row)
 
-    async def list_runs(self, tenant: str) -> list[Run]:
+    async def remove(self, run: Run) -> None:
+        """With its events."""
+        async with self._database.writing() as session:
+            await session.execute(delete(RunRow).where(RunRow.id == run.id))
+
+    async def list_runs(self, tenant: str, kind: Kind) -> list[Run]:
         """Oldest first."""
-        chosen = select(RunRow).where(RunRow.tenant == tenant).order_by(RunRow.created_at, RunRow.id)
+        chosen = (
+            select(RunRow).where(RunRow.tenant == tenant, RunRow.kind == kind).order_by(RunRow.created_at, RunRow.id)
+        )
         async with self._database.reading() as session:
             return [_run(row) for row in await session.scalars(chosen)]
 
@@ -140,6 +152,7 @@ def _now() -> datetime:
 def _run(row: RunRow) -> Run:
     return Run(
         id=row.id,
+        kind="response" if row.kind == "response" else "run",
         tenant=row.tenant,
         status=RunStatus(row.status),
         request=json.loads(row.request),

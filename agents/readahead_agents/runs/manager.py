@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from readahead_agents.errors import TooManyRuns
-from readahead_agents.runs.journal import Event, Run, RunJournal, RunStatus
+from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus
 
 MAX_RUNNING = 64
 MAX_RUNNING_OF_TENANT = 8
 EVENTS_PER_WRITE = 64
 _log = logging.getLogger(__name__)
 
-Events = AsyncGenerator[Event, None]
+EventsOf = Callable[[Run], AsyncGenerator[Event, None]]
+ENDINGS = {
+    "answer": RunStatus.COMPLETED,
+    "response.completed": RunStatus.COMPLETED,
+    "response.incomplete": RunStatus.COMPLETED,
+    "response.failed": RunStatus.FAILED,
+}
+_FREQUENT = {"token", "response.output_text.delta", "response.function_call_arguments.delta"}
 DescribeError = Callable[[Exception], Event]
 """An event of type `error` that tells people what went wrong."""
 
@@ -43,44 +50,50 @@ class RunManager:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._journal.close()
 
-    async def start(self, tenant: str, request: dict[str, Any], events: Events) -> Run:
+    async def start(self, tenant: str, kind: Kind, request: Mapping[str, Any], events: EventsOf) -> Run:
         """Begins a run, which goes on when the caller leaves.
 
         Args:
             request: What was asked, as it is shown later.
-            events: What happens; the last one, of type `answer`, is the outcome. Closed when the run ends.
+            events: Makes what happens, of the run itself. An event of one of the types `ENDINGS` is the outcome.
+                Closed when the run ends.
 
         Raises:
             TooManyRuns: The tenant, or everybody, has as many runs going as are allowed.
         """
         running = sum(live.run.tenant == tenant for live in self._live.values())
         if running >= MAX_RUNNING_OF_TENANT or len(self._live) >= MAX_RUNNING:
-            await events.aclose()
             raise TooManyRuns(running)
-        run = await self._journal.create(tenant, request)
+        run = await self._journal.create(tenant, kind, request)
         live = self._live[run.id] = _LiveRun(run)
-        live.task = asyncio.create_task(self._run(live, events))
+        live.task = asyncio.create_task(self._run(live, events(run)))
         return run
 
-    async def get(self, tenant: str, run_id: str) -> Run:
-        return await self._journal.get(tenant, run_id)
+    async def get(self, tenant: str, kind: Kind, run_id: str) -> Run:
+        return await self._journal.get(tenant, kind, run_id)
 
-    async def list_runs(self, tenant: str) -> list[Run]:
+    async def list_runs(self, tenant: str, kind: Kind) -> list[Run]:
         """Oldest first."""
-        return await self._journal.list_runs(tenant)
+        return await self._journal.list_runs(tenant, kind)
 
-    async def cancel(self, tenant: str, run_id: str) -> Run:
+    async def cancel(self, tenant: str, kind: Kind, run_id: str) -> Run:
         """Ends a run and waits until it has ended; one that has ended stays as it is."""
-        await self._journal.get(tenant, run_id)
+        await self._journal.get(tenant, kind, run_id)
         live = self._live.get(run_id)
         if live is not None and live.task is not None:
             live.end(RunStatus.CANCELLED)
             await asyncio.wait([live.task])
-        return await self._journal.get(tenant, run_id)
+        return await self._journal.get(tenant, kind, run_id)
 
-    async def follow(self, tenant: str, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
+    async def remove(self, tenant: str, kind: Kind, run_id: str) -> None:
+        """Ends it first, where it runs."""
+        await self._journal.remove(await self.cancel(tenant, kind, run_id))
+
+    async def follow(
+        self, tenant: str, kind: Kind, run_id: str, after: int = 0
+    ) -> AsyncGenerator[tuple[int, Event], None]:
         """Numbers and events behind `after`: those there are, then those to come until the run ends."""
-        await self._journal.get(tenant, run_id)
+        await self._journal.get(tenant, kind, run_id)
         live = self._live.get(run_id)
         for number, event in await self._journal.events(run_id, after):
             after = number
@@ -93,15 +106,15 @@ class RunManager:
                 return
             await live.changed()
 
-    async def _run(self, live: _LiveRun, events: Events) -> None:
+    async def _run(self, live: _LiveRun, events: AsyncGenerator[Event, None]) -> None:
         status, outcome = RunStatus.FAILED, None
         try:
             async with aclosing(events):
                 async for event in events:
                     live.add(event)
-                    if event["type"] == "answer":
-                        status, outcome = RunStatus.COMPLETED, event
-                    await self._write(live, at_least=1 if event["type"] != "token" else EVENTS_PER_WRITE)
+                    if event["type"] in ENDINGS:
+                        status, outcome = ENDINGS[event["type"]], event
+                    await self._write(live, at_least=EVENTS_PER_WRITE if event["type"] in _FREQUENT else 1)
         except asyncio.CancelledError:
             status, outcome = live.ending, None
             live.add({"type": status.value})

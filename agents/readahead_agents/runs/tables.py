@@ -19,6 +19,8 @@ class RunRow(Base):
     __table_args__ = (Index("ix_agent_runs_tenant_created", "tenant", "created_at"),)
 
     id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    """Which resource shows it."""
     tenant: Mapped[str] = mapped_column(String(64))
     status: Mapped[str] = mapped_column(String(16))
     request: Mapped[str] = mapped_column(Text)

@@ -46,7 +46,8 @@ class RunRequest(BaseModel):
 async def create_run(tenant: Tenant, context: Context, body: RunRequest) -> Response:
     """202 with the run; its events where `stream` is asked for. Leaving the stream does not end the run."""
     kb = await context.library.get_kb(tenant, body.kb)
-    run = await context.runs.start(tenant, body.model_dump(exclude={"stream"}), _events(context, tenant, kb.id, body))
+    request = body.model_dump(exclude={"stream"})
+    run = await context.runs.start(tenant, "run", request, lambda _: _events(context, tenant, kb.id, body))
     if body.stream:
         return await _stream(context, tenant, run.id, 0)
     return JSONResponse(run_object(run), 202)
@@ -54,17 +55,17 @@ async def create_run(tenant: Tenant, context: Context, body: RunRequest) -> Resp
 
 @router.get("/v1/agent/runs")
 async def list_runs(tenant: Tenant, context: Context, paging: Paging) -> dict[str, Any]:
-    return list_page([run_object(run) for run in await context.runs.list_runs(tenant)], paging)
+    return list_page([run_object(run) for run in await context.runs.list_runs(tenant, "run")], paging)
 
 
 @router.get("/v1/agent/runs/{run_id}")
 async def get_run(run_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return run_object(await context.runs.get(tenant, run_id))
+    return run_object(await context.runs.get(tenant, "run", run_id))
 
 
 @router.post("/v1/agent/runs/{run_id}/cancel")
 async def cancel_run(run_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return run_object(await context.runs.cancel(tenant, run_id))
+    return run_object(await context.runs.cancel(tenant, "run", run_id))
 
 
 @router.get("/v1/agent/runs/{run_id}/events", response_model=None)
@@ -104,13 +105,13 @@ async def _events(context: GatewayContext, tenant: str, kb_id: str, body: RunReq
 
 
 async def _stream(context: GatewayContext, tenant: str, run_id: str, after: int) -> Response:
-    await context.runs.get(tenant, run_id)
+    await context.runs.get(tenant, "run", run_id)
     return await event_stream(_frames(context, tenant, run_id, after), context.settings.gateway.heartbeat_s)
 
 
 async def _frames(context: GatewayContext, tenant: str, run_id: str, after: int) -> AsyncIterator[bytes]:
     """Each with its number as the id, by which a dropped connection is taken up."""
-    async with aclosing(context.runs.follow(tenant, run_id, after)) as events:
+    async with aclosing(context.runs.follow(tenant, "run", run_id, after)) as events:
         async for number, event in events:
             head = f"id: {number}\nevent: {event['type']}\n"
             yield head.encode() + frame({"run": run_id, **event})

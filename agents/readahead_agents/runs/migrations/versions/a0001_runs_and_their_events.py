@@ -15,6 +15,7 @@ def upgrade() -> None:
     op.create_table(
         "agent_runs",
         sa.Column("id", sa.String(64), primary_key=True),
+        sa.Column("kind", sa.String(16), nullable=False),
         sa.Column("tenant", sa.String(64), nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("request", sa.Text, nullable=False),
