@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,9 @@ from pathlib import Path
 import httpx
 from openai import AsyncOpenAI
 
+from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_agents.settings import AgentSettings
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.context import GatewayContext
@@ -69,11 +71,17 @@ class Gateway:
 
 @asynccontextmanager
 async def running_gateway(
-    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None, llm_url: str = ""
+    home: Path,
+    *,
+    heartbeat_s: float = 10.0,
+    llm: ScriptedLanguageModel | None = None,
+    llm_url: str = "",
+    mcp_servers: Sequence[McpServerSettings] = (),
 ) -> AsyncIterator[Gateway]:
     settings = Settings(
         home=home,
         web=False,
+        agents=AgentSettings(mcp_servers=tuple(mcp_servers)),
         retrieval=retrieval_settings(home),
         gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
     )

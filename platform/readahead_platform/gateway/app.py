@@ -18,6 +18,7 @@ from readahead_platform.api import (
     packs,
     pages,
     passed_through,
+    responses,
     vector_store_files,
     vector_store_search,
     vector_stores,
@@ -28,6 +29,8 @@ from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import install_error_handlers
 from readahead_platform.gateway.mcp_endpoint import MAX_MCP_BODY_BYTES, MCP_PATH, McpEndpoint, add_mcp_routes
 from readahead_platform.gateway.middleware import BodyLimitMiddleware, MetricsMiddleware, RequestIdMiddleware
+from readahead_platform.responses.service import Responses
+from readahead_platform.responses.tool_servers import ToolServers
 
 _UPLOAD = re.compile(r"/v1/files/?|/_nicegui/client/[^/]+/upload/\d+")
 _MULTIPART_ROOM = 64 << 10
@@ -46,6 +49,7 @@ def create_app(context: GatewayContext) -> FastAPI:
 
     app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.context = context
+    app.state.responses = Responses(context, ToolServers(context.settings.agents.mcp_servers, mcp.reading_server_of))
     install_error_handlers(app)
     for module in (
         chat,
@@ -58,6 +62,7 @@ def create_app(context: GatewayContext) -> FastAPI:
         packs,
         pages,
         agent_runs,
+        responses,
         keys,
         health,
     ):

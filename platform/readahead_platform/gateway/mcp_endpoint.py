@@ -72,6 +72,11 @@ class McpEndpoint:
         _tenant.set(key.tenant)  # seen by the request's own task and by those it starts
         await server.session_manager.handle_request(scope, receive, send)
 
+    def reading_server_of(self, tenant: str) -> MCPServer:
+        """A server in memory for one tenant, without tools that write."""
+        knowledge = Knowledge(self._library, self._asker, tenant)
+        return knowledge_server(lambda: knowledge, version=version("readahead"), writes=False)
+
     def _server(self, *, writes: bool) -> MCPServer:
         server = knowledge_server(self._knowledge, version=version("readahead"), writes=writes)
         server.streamable_http_app(

@@ -9,7 +9,7 @@ Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _READING_POSTS = re.compile(
-    r"/v1/(chat/completions|completions|embeddings|packs/estimate|vector_stores/[^/]+/search)/?"
+    r"/v1/(chat/completions|completions|embeddings|responses|packs/estimate|vector_stores/[^/]+/search)/?"
 )
 """Questions: their bodies are too long for a query string, and they change nothing."""
 
