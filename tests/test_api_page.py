@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.routing import BaseRoute, Route
 
-from readahead_platform.api.kb_chat_request import KbChatRequest
+from readahead_platform.api.kb_chat_request import REFUSED, KbChatRequest
 from readahead_serving.api.app import create_app
 from readahead_serving.api.chat_request import ChatRequest
 from readahead_serving.api.completions import CompletionRequest
@@ -48,6 +48,10 @@ CHAT, TEXT = "`POST /v1/chat/completions`", "`POST /v1/completions`"
 )
 def test_every_field_that_is_read_is_on_the_page(model: type[BaseModel], headings: Iterable[str]) -> None:
     assert set(model.model_fields) <= listed(*headings)
+
+
+def test_every_field_that_a_knowledge_base_refuses_is_on_the_page() -> None:
+    assert set(REFUSED) <= listed("`kb/<name>`")
 
 
 def test_a_field_called_ignored_is_read_nowhere() -> None:

@@ -10,7 +10,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from readahead_agents.actions.writing import ActionContext
-from readahead_agents.answer import find_evidence
+from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
 from readahead_agents.events import PlanMade, RunEvent
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import Executor
@@ -38,11 +38,17 @@ class KnowledgeAgent:
         self._source = source
         self._settings = settings
 
-    async def run(self, question: str, history: Sequence[Message] = ()) -> AsyncGenerator[RunEvent, None]:
+    async def run(
+        self, question: str, history: Sequence[Message] = (), options: AnswerOptions = DEFAULT_OPTIONS
+    ) -> AsyncGenerator[RunEvent, None]:
         """Streams the run: the plan, steps as they start and end, the answer, and last `Answered`.
 
         A failed step and a limit that was met are told in the answer. Closing the generator ends every step and
         every completion in flight.
+
+        Args:
+            options: Hold for every text that is written, steps' texts too, as one of them may be the answer; plans are
+                made by the settings.
 
         Raises:
             LanguageModelUnavailable: The model does not answer, and no step came to a result.
@@ -51,7 +57,7 @@ class KnowledgeAgent:
         # the run has a task of its own, as the MCP client must be closed by the task that opened it, and a
         # generator may be closed by any
         send, receive = anyio.create_memory_object_stream[RunEvent](EVENTS_AHEAD)
-        task = asyncio.create_task(self._run(question, history, send))
+        task = asyncio.create_task(self._run(question, history, options, send))
         try:
             async with receive:
                 async for event in receive:
@@ -61,14 +67,20 @@ class KnowledgeAgent:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _run(self, question: str, history: Sequence[Message], send: MemoryObjectSendStream[RunEvent]) -> None:
+    async def _run(
+        self,
+        question: str,
+        history: Sequence[Message],
+        options: AnswerOptions,
+        send: MemoryObjectSendStream[RunEvent],
+    ) -> None:
         budget = Budget(self._settings)
         llm = MeteredLanguageModel(self._llm, budget)
-        context = ActionContext(llm, self._source, self._settings)
+        context = ActionContext(llm, self._source, self._settings, options)
         async with send, McpToolset(actions_server(context)) as actions:
             toolset = FilteredToolset(actions, lambda tool: tool.read_only)
             # first, so that an empty knowledge base is told before a plan is paid for
-            query, found = await find_evidence(self._source, question, history)
+            query, found = await find_evidence(self._source, question, history, options.top_k)
             tools = await toolset.list_tools()
             plan = await Planner(llm, tools, self._settings).plan(query)
             await send.send(_plan_made(plan))
@@ -76,7 +88,7 @@ class KnowledgeAgent:
             results = await executor.run(plan)
             if llm.failure is not None and all(step.result is None for step in results):
                 raise llm.failure
-            synthesis = Synthesis(llm, self._source, self._settings, budget)
+            synthesis = Synthesis(llm, self._source, self._settings, budget, options)
             async with aclosing(synthesis.answer(question, history, results, found)) as events:
                 async for event in events:
                     await send.send(event)

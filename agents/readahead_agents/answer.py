@@ -25,7 +25,7 @@ class AnswerOptions:
     """What a caller may ask of one answer; None takes the settings."""
 
     max_tokens: int | None = None
-    """At most `AgentSettings.answer_tokens` count."""
+    """Counts up to what the prompt leaves of the model's window."""
     temperature: float | None = None
     top_p: float = 1.0
     seed: int | None = None
@@ -35,7 +35,7 @@ class AnswerOptions:
 
     def completion(self, settings: AgentSettings) -> CompletionOptions:
         return CompletionOptions(
-            max_tokens=min(self.max_tokens or settings.answer_tokens, settings.answer_tokens),
+            max_tokens=self.max_tokens or settings.answer_tokens,
             temperature=settings.temperature if self.temperature is None else self.temperature,
             top_p=self.top_p,
             seed=settings.seed if self.seed is None else self.seed,
@@ -68,8 +68,8 @@ async def answer(
         LanguageModelError: When the model fails or the question does not fit its window.
         EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
     """
-    _, evidence = await find_evidence(source, question, history, options.top_k)
-    if not source.covers(evidence):
+    query, evidence = await find_evidence(source, question, history, options.top_k)
+    if not source.covers(query, evidence):
         for told in not_covered(source, evidence):
             yield told
         return
@@ -92,13 +92,13 @@ async def find_evidence(
     children?") is searched together with the one before it."""
     found = await source.search(question, top_k)
     before = next((turn.content for turn in reversed(history) if turn.role == "user"), None)
-    if before is None or source.covers(found):
+    if before is None or source.covers(question, found):
         return question, found
     query = f"{before}\n{question}"
     if len(query) > MAX_JOINED_CHARS:
         return question, found
     together = await source.search(query, top_k)
-    return (query, together) if source.covers(together) else (question, found)
+    return (query, together) if source.covers(query, together) else (question, found)
 
 
 async def pack_question(

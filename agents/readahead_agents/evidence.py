@@ -24,6 +24,6 @@ class EvidenceSource(Protocol):
         """Matches the sentences of an answer to the evidence it was written from."""
         ...
 
-    def covers(self, evidence: Sequence[Evidence]) -> bool:
-        """Whether the evidence is above the score floor: below it, the documents do not answer the question."""
+    def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
+        """Whether the evidence bears on the question enough: else the documents do not answer it."""
         ...

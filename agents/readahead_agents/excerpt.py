@@ -38,7 +38,7 @@ async def excerpts(llm: LanguageModel, question: str, passages: Sequence[Evidenc
     if not passages:
         return whole
     text = blocks(whole.passages, whole.texts)
-    count = await llm.count_tokens(text)
+    [count] = await llm.count_tokens([text])
     if count <= tokens:
         return whole
     return _excerpts(passages, _chosen(question, passages, int(len(text) * tokens / count)))

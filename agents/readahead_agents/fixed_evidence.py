@@ -38,7 +38,7 @@ class FixedEvidenceSource:
                 citations.append(_citation(best, sentence, score, start, end))
         return citations
 
-    def covers(self, evidence: Sequence[Evidence]) -> bool:
+    def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
         return any(passage.similarity >= self.floor for passage in evidence)
 
 

@@ -79,9 +79,7 @@ class MeteredLanguageModel:
     async def stream(
         self, messages: Sequence[Message], options: CompletionOptions
     ) -> AsyncGenerator[CompletionChunk, None]:
-        prompt_tokens = 0
-        for message in messages:
-            prompt_tokens += await self._llm.count_tokens(message.content)
+        prompt_tokens = sum(await self._llm.count_tokens([message.content for message in messages]))
         allowed = self._budget.reserve(prompt_tokens, options.max_tokens)
         bounded = replace(options, max_tokens=allowed, timeout_s=self._budget.remaining_s)
         pieces = 0
@@ -100,8 +98,8 @@ class MeteredLanguageModel:
             # a stream that was cut tells no usage: what it prefilled and sent was spent all the same
             self._budget.settle(prompt_tokens + allowed, usage or TokenUsage(prompt_tokens, pieces))
 
-    async def count_tokens(self, text: str) -> int:
-        return await self._llm.count_tokens(text)
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return await self._llm.count_tokens(texts)
 
     async def context_window(self) -> int:
         return await self._llm.context_window()

@@ -61,8 +61,11 @@ class LanguageModel(Protocol):
         self, messages: Sequence[Message], options: CompletionOptions
     ) -> AsyncGenerator[CompletionChunk, None]: ...
 
-    async def count_tokens(self, text: str) -> int:
-        """Tokens of `text` by the model's tokenizer, or a safe over-estimate where the server cannot tell."""
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text by the model's tokenizer, or a safe over-estimate where the server cannot tell.
+
+        However many texts there are, the server is asked a bounded number of times.
+        """
         ...
 
     async def context_window(self) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import openai
 from openai import AsyncOpenAI, AsyncStream
@@ -18,6 +18,9 @@ from readahead_agents.llm import CompletionChunk, CompletionOptions, Message, To
 from readahead_agents.token_estimate import TokenCounts, estimate_tokens
 
 CONNECT_TIMEOUT_S = 5.0
+MAX_SINGLE_COUNTS = 16
+"""Requests to a server that counts one text at a time, for one list of texts."""
+MAX_MESSAGE_CHARS = 1000
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 
 
@@ -51,7 +54,8 @@ class OpenAILanguageModel:
         self._window_if_untold = window
         self._window: int | None = None
         self._counts = TokenCounts()
-        self._tokenize_offered = True
+        self._tokenizing: Literal["many", "one", "none"] = "many"
+        """Texts that the server counts in one request, as found out so far."""
 
     def with_headers(self, headers: Mapping[str, str]) -> OpenAILanguageModel:
         """The same model and connections, with headers on every request; closing it is the original's business."""
@@ -84,16 +88,22 @@ class OpenAILanguageModel:
                     yield CompletionChunk(text)
         finally:
             await stream.close()
-        yield end.last_chunk(self._base_url)
+        yield end.last_chunk()
 
-    async def count_tokens(self, text: str) -> int:
-        """By the server's `POST /tokenize`; an over-estimate where it has none."""
-        if (known := self._counts.get(text)) is not None:
-            return known
-        told = await self._tokenize(text) if self._tokenize_offered else None
-        count = estimate_tokens(text) if told is None else told
-        self._counts.put(text, count)
-        return count
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """By the server's `POST /tokenize`, all texts at once; an over-estimate where it has none.
+
+        A server that takes one text at a time counts the longest ones, and the others are estimated.
+        """
+        known = {text: self._counts.get(text) for text in texts}
+        unknown = sorted((text for text, count in known.items() if count is None), key=len, reverse=True)
+        told = await self._told(unknown)
+        for text in unknown:
+            known[text] = told.get(text)
+            if known[text] is None:
+                known[text] = estimate_tokens(text)
+            self._counts.put(text, known[text] or 0)
+        return [known[text] or 0 for text in texts]
 
     async def context_window(self) -> int:
         """`max_model_len` of the model in /v1/models, asked for once."""
@@ -117,19 +127,35 @@ class OpenAILanguageModel:
             stream_options={"include_usage": True},
         )
 
-    async def _tokenize(self, text: str) -> int | None:
+    async def _told(self, texts: Sequence[str]) -> dict[str, int]:
+        """Counts by the server, for as many of the texts as it can be asked about."""
+        if len(texts) > 1 and self._tokenizing == "many":
+            counts = (await self._tokenize({"text": list(texts)})).get("counts")
+            if isinstance(counts, list) and len(counts) == len(texts):
+                return dict(zip(texts, counts, strict=True))
+            self._tokenizing = "one"
+        told: dict[str, int] = {}
+        for text in texts[:MAX_SINGLE_COUNTS]:
+            if self._tokenizing == "none":
+                break
+            # ours reads `text`, vLLM reads `prompt`
+            count = (await self._tokenize({"text": text, "prompt": text})).get("count")
+            if isinstance(count, int):
+                told[text] = count
+            else:
+                self._tokenizing = "none"
+        return told
+
+    async def _tokenize(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply, empty where the server does not know the endpoint or such a body."""
         url = f"{self._base_url.removesuffix('/v1')}/tokenize"
-        body = {"model": self._model, "text": text, "prompt": text}  # ours reads `text`, vLLM reads `prompt`
         with self._translated():
             try:
-                reply = await self._client.post(url, body=body, cast_to=dict[str, Any])
+                return await self._client.post(url, body={"model": self._model, **fields}, cast_to=dict[str, Any])
             except openai.APIStatusError as error:
                 if _temporary(error.status_code):
                     raise
-                self._tokenize_offered = False  # a server without it: estimate from now on
-                return None
-        count = reply.get("count")
-        return count if isinstance(count, int) else None
+                return {}
 
     async def _told_window(self) -> int | None:
         with self._translated():
@@ -148,7 +174,7 @@ class OpenAILanguageModel:
         except TimeoutError as error:
             raise LanguageModelUnavailable("The language model did not finish in the time allowed.") from error
         except openai.OpenAIError as error:
-            raise _translate(error, self._base_url) from error
+            raise _translate(error) from error
 
 
 class _StreamEnd:
@@ -168,9 +194,9 @@ class _StreamEnd:
         self._finish_reason = choice.finish_reason or self._finish_reason
         return choice.delta.content or ""
 
-    def last_chunk(self, base_url: str) -> CompletionChunk:
+    def last_chunk(self) -> CompletionChunk:
         if self._finish_reason is None:
-            raise LanguageModelUnavailable(f"The language model at {base_url} ended its answer in the middle.")
+            raise LanguageModelUnavailable("The language model ended its answer in the middle.")
         return CompletionChunk("", self._finish_reason, self._usage or TokenUsage())
 
 
@@ -192,17 +218,24 @@ def _usage(usage: CompletionUsage) -> TokenUsage:
     return TokenUsage(usage.prompt_tokens, usage.completion_tokens, cached or 0)
 
 
-def _translate(error: openai.OpenAIError, base_url: str) -> LanguageModelError:
+def _translate(error: openai.OpenAIError) -> LanguageModelError:
+    """As ours. The message is the server's own: the SDK's begins with a status, and no address is for who asks."""
     if isinstance(error, openai.APIStatusError):
         if _temporary(error.status_code):
-            message = f"The language model at {base_url} is busy or failing ({error.status_code}): {error.message}"
+            message = f"The language model is busy or failing ({error.status_code}): {_words(error)}"
             return LanguageModelUnavailable(message, _retry_after_s(error.response.headers))
-        return LanguageModelRefused(error.message, status=error.status_code, code=error.code, param=error.param)
+        return LanguageModelRefused(_words(error), status=error.status_code, code=error.code, param=error.param)
     if isinstance(error, openai.APITimeoutError):
-        return LanguageModelUnavailable(f"The language model at {base_url} did not answer in time.")
+        return LanguageModelUnavailable("The language model did not answer in time.")
     if isinstance(error, openai.APIConnectionError):
-        return LanguageModelUnavailable(f"The language model at {base_url} cannot be reached: is its server running?")
-    return LanguageModelUnavailable(f"The language model at {base_url} failed: {error}")
+        return LanguageModelUnavailable("The language model cannot be reached: is its server running?")
+    return LanguageModelUnavailable(f"The language model failed: {error}")
+
+
+def _words(error: openai.APIStatusError) -> str:
+    """The server's message out of its envelope, which the SDK has opened already; a bounded part of any other body."""
+    message = error.body.get("message") if isinstance(error.body, dict) else error.body
+    return str(message or f"status {error.status_code}, without a reason")[:MAX_MESSAGE_CHARS]
 
 
 def _temporary(status: int) -> bool:

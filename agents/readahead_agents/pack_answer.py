@@ -11,7 +11,7 @@ from readahead_agents.events import AnswerEvent, EvidenceFound
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.grounded import grounded_answer
 from readahead_agents.llm import LanguageModel, Message
-from readahead_agents.packing import MESSAGE_OVERHEAD, PackedPrompt
+from readahead_agents.packing import MESSAGE_OVERHEAD, PackedPrompt, newest_turns, newest_within
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 
@@ -41,13 +41,19 @@ async def answer_from_pack(
         LanguageModelError: When the model fails, or pack, question and answer do not fit its window.
         EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
     """
-    completion = options.completion(settings)
+    completion, window = options.completion(settings), await llm.context_window()
     asked = Message("user", _question(question, history))
     turns = [turn for turn in history if turn.role != "system"]
-    room = await llm.context_window() - pack_tokens - completion.max_tokens - await _size(llm, asked)
-    if room < 0:
-        raise _too_long(pack_tokens, await _size(llm, asked), completion.max_tokens, await llm.context_window())
-    kept = await _newest(llm, turns, room)
+    kept = newest_within(turns, window - pack_tokens)
+    *sizes, asked_size = [
+        count + MESSAGE_OVERHEAD for count in await llm.count_tokens([turn.content for turn in (*kept, asked)])
+    ]
+    left = window - pack_tokens - asked_size - MESSAGE_OVERHEAD
+    if left < min(completion.max_tokens, settings.answer_tokens):
+        raise _too_long(pack_tokens, asked_size, completion.max_tokens, window)
+    fitting = newest_turns(sizes, left - min(completion.max_tokens, max(settings.answer_tokens, left // 2)))
+    max_tokens = min(completion.max_tokens, left - sum(sizes[len(sizes) - fitting :]))
+    kept = _from_user(kept[len(kept) - fitting :])
     _, evidence = await find_evidence(source, question, history, options.top_k)
     yield EvidenceFound(tuple(evidence))
     packed = PackedPrompt(
@@ -56,6 +62,8 @@ async def answer_from_pack(
         dropped_turns=len(turns) - len(kept),
         dropped_passages=0,
         prompt_tokens=pack_tokens,
+        max_tokens=max_tokens,
+        asked_tokens=completion.max_tokens,
     )
     async with aclosing(grounded_answer(llm, source, question, packed, completion)) as events:
         async for event in events:
@@ -67,21 +75,10 @@ def _question(question: str, history: Sequence[Message]) -> str:
     return "\n\n".join([*own, prompt("pack_user").substitute(question=question)])
 
 
-async def _size(llm: LanguageModel, message: Message) -> int:
-    return await llm.count_tokens(message.content) + 2 * MESSAGE_OVERHEAD
-
-
-async def _newest(llm: LanguageModel, turns: Sequence[Message], room: int) -> list[Message]:
-    """The newest turns that fit, beginning with one of the user's."""
-    kept: list[Message] = []
-    for turn in reversed(turns):
-        room -= await _size(llm, turn)
-        if room < 0:
-            break
-        kept.insert(0, turn)
-    while kept and kept[0].role != "user":
-        kept.pop(0)
-    return kept
+def _from_user(turns: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Without what stands before the first of the user's."""
+    first = next((number for number, turn in enumerate(turns) if turn.role == "user"), len(turns))
+    return turns[first:]
 
 
 def _too_long(pack_tokens: int, question_tokens: int, max_tokens: int, window: int) -> LanguageModelRefused:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.excerpt import Excerpts, excerpts
@@ -13,6 +15,9 @@ from readahead_retrieval.types import Evidence
 
 MESSAGE_OVERHEAD = 8
 """Tokens that a chat template puts around one message, and before the reply, at most."""
+
+MAX_CHARS_PER_TOKEN = 16
+"""Running text has three to six, code with its indentation up to ten."""
 
 MIN_EVIDENCE_TOKENS = 24
 """Below this a passage says nothing."""
@@ -31,13 +36,16 @@ class PromptParts:
     """What earlier steps wrote, where the template has a place for it."""
 
     def messages(self, shown: Excerpts) -> tuple[Message, ...]:
+        return (Message("system", self.system), *self.history, self.user(shown))
+
+    def user(self, shown: Excerpts) -> Message:
+        """The question with its passages."""
         parts = {
             "passages": blocks(shown.passages, shown.texts),
             "findings": self.findings,
             "question": self.question,
         }
-        user = prompt(self.template).substitute(parts)
-        return (Message("system", self.system), *self.history, Message("user", user))
+        return Message("user", prompt(self.template).substitute(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,10 @@ class PackedPrompt:
     dropped_turns: int
     dropped_passages: int
     prompt_tokens: int
+    max_tokens: int
+    """Tokens that the reply may take."""
+    asked_tokens: int
+    """Tokens that were asked for it."""
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, for people; nothing where all fitted."""
@@ -58,6 +70,11 @@ class PackedPrompt:
             told.append(f"{self.dropped_turns} earlier turns of the conversation did not fit the context window.")
         if self.dropped_passages:
             told.append(f"{self.dropped_passages} passages found did not fit the context window.")
+        if self.max_tokens < self.asked_tokens:
+            told.append(
+                f"The answer was given {self.max_tokens} tokens and not {self.asked_tokens}, as the context window "
+                "holds no more."
+            )
         return tuple(told)
 
 
@@ -66,39 +83,82 @@ async def pack(llm: LanguageModel, parts: PromptParts, *, max_tokens: int, evide
 
     The passages are cut to `evidence_tokens` first. What is still too long is shrunk in a declared order: old turns
     go, oldest first; then passages, worst first; then the last one is cut to its best statements. The system text and
-    the question are never cut.
+    the question are never cut. A reply is not kept more than half of the window free; it may take what is left.
+
+    Each message is counted once, and the server asked a bounded number of times, however long the history is.
 
     Raises:
         LanguageModelRefused: With code context_length_exceeded, when even that is too long.
     """
     window = await llm.context_window()
+    room = window - min(max_tokens, window // 2)
     found = await excerpts(llm, parts.question, parts.passages, evidence_tokens)
-    packed, shown, room = parts, found, evidence_tokens
-    messages = packed.messages(shown)
-    while (size := await _size(llm, messages)) + max_tokens > window:
-        if packed.history:
-            packed = replace(packed, history=packed.history[1:])
-        elif len(shown) > 1:
-            shown = shown.first(len(shown) - 1)
-        elif room > MIN_EVIDENCE_TOKENS:
-            room = min(room, window) * 3 // 4
-            shown = await excerpts(llm, parts.question, shown.passages, room)
-        else:
-            raise _too_long(size, max_tokens, window)
-        messages = packed.messages(shown)
+    kept = newest_within(parts.history, room)
+    *turns, system, user = await _sizes(llm, [*kept, Message("system", parts.system), parts.user(found)])
+    fixed = system + MESSAGE_OVERHEAD
+    fitting = newest_turns(turns, room - fixed - user)
+    packed = replace(parts, history=kept[len(kept) - fitting :])
+    shown = found
+    if fixed + user > room:
+        shown, user = await _fewer_passages(llm, parts, found, room - fixed)
+    size = fixed + user + sum(turns[len(turns) - fitting :])
+    if size > room:
+        raise _too_long(size, min(max_tokens, window // 2), window)
     return PackedPrompt(
-        messages=messages,
+        messages=packed.messages(shown),
         passages=shown.passages,
-        dropped_turns=len(parts.history) - len(packed.history),
+        dropped_turns=len(parts.history) - fitting,
         dropped_passages=len(found) - len(shown),
         prompt_tokens=size,
+        max_tokens=min(max_tokens, window - size),
+        asked_tokens=max_tokens,
     )
 
 
-async def _size(llm: LanguageModel, messages: tuple[Message, ...]) -> int:
-    """Tokens of the prompt as the chat template renders it, never fewer than the server will count."""
-    counts = [await llm.count_tokens(message.content) for message in messages]
-    return sum(counts) + MESSAGE_OVERHEAD * (len(messages) + 1)
+def newest_within(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
+    """The newest turns that could fit, by their length: what could not is never sent to be counted."""
+    left = tokens
+    for number, turn in enumerate(reversed(history)):
+        left -= MESSAGE_OVERHEAD + len(turn.content) // MAX_CHARS_PER_TOKEN
+        if left < 0:
+            return tuple(history[len(history) - number :])
+    return tuple(history)
+
+
+def newest_turns(sizes: Sequence[int], room: int) -> int:
+    """How many turns fit, counted from the last."""
+    left = accumulate(reversed(sizes), lambda left, size: left - size, initial=room)
+    return sum(1 for each in islice(left, 1, None) if each >= 0)
+
+
+async def _fewer_passages(llm: LanguageModel, parts: PromptParts, found: Excerpts, room: int) -> tuple[Excerpts, int]:
+    """The most of the best passages that fit, and the size of the message; the best statements of the best one where
+    it does not fit whole."""
+    fits, over = 0, len(found)
+    best: tuple[Excerpts, int] | None = None
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        shown = found.first(middle)
+        [size] = await _sizes(llm, [parts.user(shown)])
+        if size <= room:
+            fits, best = middle, (shown, size)
+        else:
+            over = middle
+    if best is not None:
+        return best
+    shown, tokens = found.first(1), max(room, MIN_EVIDENCE_TOKENS)
+    [size] = await _sizes(llm, [parts.user(shown)])
+    while size > room and shown and tokens > MIN_EVIDENCE_TOKENS:
+        tokens = tokens * 3 // 4
+        shown = await excerpts(llm, parts.question, shown.passages, tokens)
+        [size] = await _sizes(llm, [parts.user(shown)])
+    return shown, size
+
+
+async def _sizes(llm: LanguageModel, messages: Sequence[Message]) -> list[int]:
+    """Tokens of each message as the chat template renders it, never fewer than the server will count."""
+    counts = await llm.count_tokens([message.content for message in messages])
+    return [count + MESSAGE_OVERHEAD for count in counts]
 
 
 def _too_long(size: int, max_tokens: int, window: int) -> LanguageModelRefused:

@@ -1,45 +1,85 @@
-"""The extractive safety net: when the passages do not support a model's words, the best statement speaks for itself."""
+"""The extractive safety net: where the passages do not support a model's words, their best statements speak."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.passages import where
-from readahead_agents.statements import ranked
+from readahead_agents.statements import Statement, ranked
+from readahead_agents.support import shifted
+from readahead_agents.units import QuestionTerms, Unit, units
 from readahead_retrieval.types import Citation, Evidence
+
+MAX_QUOTES = 2
+LOOKED_AT = 8
+"""Statements that may complete the best one."""
+MIN_ADDED = 0.2
+"""Share of the question's weight that a second quote must add, so that the two halves of a question are answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """What is added to an answer that the passages do not support."""
+    """Statements of the passages in the place of an answer, or behind one that lacks what was asked for."""
 
-    passage: Evidence
-    quote: str
+    quotes: tuple[Unit, ...]
+    lead: str
 
     @property
     def text(self) -> str:
-        """The quotation with its page, said to be one."""
-        return (
-            f"No passage of the documents supports this wording. The closest, in {where(self.passage)}:\n“{self.quote}”"
-        )
+        """The quotes with their pages, said to be quotes."""
+        return "\n\n".join(f"{self._lead(number)}\n{_quoted(unit)}" for number, unit in enumerate(self.quotes))
 
     async def cited(self, source: EvidenceSource, answer: str) -> tuple[Citation, ...]:
-        """Where the quote stands on its page, as citations of the `answer` that ends with it."""
-        start = answer.rindex(self.quote)
-        found = await source.cite(self.quote, [self.passage])
-        return tuple(replace(c, answer_start=c.answer_start + start, answer_end=c.answer_end + start) for c in found)
+        """Where the quotes stand on their pages, as citations of the `answer` that ends with them."""
+        found: list[Citation] = []
+        start = answer.rindex(self.text)
+        for unit in self.quotes:
+            quote = _one_line(unit.text)
+            start = answer.index(f"“{quote}”", start) + 1
+            cited = await source.cite(quote, [unit.passage])
+            found += [shifted(citation, start) for citation in cited]
+        return tuple(found)
+
+    def _lead(self, number: int) -> str:
+        return f"{self.lead if number == 0 else 'And'} {where(self.quotes[number].passage)}:"
 
 
-def closing_quotation(question: str, passages: Sequence[Evidence]) -> Quotation:
-    return Quotation(*best_quote(question, passages))
+def quotation(question: str, passages: Sequence[Evidence], lead: str, most: int = MAX_QUOTES) -> Quotation:
+    """The statement that answers the question best, and one more where it says what the first lacks."""
+    return Quotation(tuple(_chosen(question, passages, most)), lead)
 
 
 def best_quote(question: str, passages: Sequence[Evidence]) -> tuple[Evidence, str]:
     """The statement that says most of what the question asks for, and its passage."""
+    (unit,) = _chosen(question, passages, 1)
+    return unit.passage, _one_line(unit.text)
+
+
+def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit]:
     assert passages, "a quotation needs a passage"
-    best = next(ranked(question, passages))
-    passage = passages[best.rank]
-    return passage, re.sub(r"\s+", " ", passage.text[best.start : best.end]).strip()
+    statements = ranked(question, passages)
+    first = next(statements).unit
+    terms = QuestionTerms.of(question, units(passages))
+    total = terms.weight(terms.asked, terms.asked)
+    rest: list[Statement] = [statement for statement, _ in zip(statements, range(LOOKED_AT), strict=False)]
+    chosen, held = [first], first.said
+    while rest and len(chosen) < most:
+        missing = terms.asked - held
+        best = max(rest, key=lambda statement: terms.weight(missing, statement.unit.said))
+        if terms.weight(missing, best.unit.said) < MIN_ADDED * total:
+            break
+        chosen.append(best.unit)
+        held |= best.unit.said
+        rest.remove(best)
+    return chosen
+
+
+def _quoted(unit: Unit) -> str:
+    header = f" (columns: {_one_line(unit.header)})" if unit.header else ""
+    return f"“{_one_line(unit.text)}”{header}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

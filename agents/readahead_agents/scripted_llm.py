@@ -39,6 +39,8 @@ class ScriptedLanguageModel:
     hold: Callable[[ScriptedCall], Awaitable[object]] | None = None
     """Where given, every reply waits for it after its first piece."""
     calls: list[ScriptedCall] = field(default_factory=list)
+    counted: list[tuple[str, ...]] = field(default_factory=list)
+    """Texts whose tokens were asked for, by request."""
     running: int = 0
     """Streams that are open now."""
     peak: int = 0
@@ -65,8 +67,9 @@ class ScriptedLanguageModel:
             self.running -= 1
             self.abandoned += not finished
 
-    async def count_tokens(self, text: str) -> int:
-        return len(text.split())
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        self.counted.append(tuple(texts))
+        return [len(text.split()) for text in texts]
 
     async def context_window(self) -> int:
         return self.window

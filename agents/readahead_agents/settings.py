@@ -21,7 +21,7 @@ class AgentSettings(BaseModel):
     max_llm_tokens: int = Field(default=16_000, ge=1)
     """Prompt and completion tokens that one run may spend."""
     answer_tokens: int = Field(default=256, ge=1)
-    """Completion tokens of one answer at most, unless the caller asks for fewer."""
+    """Completion tokens of one answer at most, unless the caller asks for another number."""
     evidence_tokens: int = Field(default=320, ge=64)
     """Prompt tokens that the passages of one question may take; where they take more, the statements nearest to the
     question are shown of them. Small models read little well: raise it to 2000 and more for models over 3B."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from readahead_agents.text import sentences, words
+from readahead_agents.units import QuestionTerms, Unit
+from readahead_agents.units import statements as statements_of
 from readahead_retrieval.types import Evidence
 
-MAX_STATEMENT_CHARS = 400
-STEM_CHARS = 5
-"""Words are compared by their beginnings, so that "leaves" finds "leaving"."""
-_CELL = "|"
-_ENDED = re.compile(r"[.!?。！？][\"'”’)\]]*$")
+NUMBER_FACTOR = 1.25
+"""Where a number is asked for and the statement holds one."""
+NEW_TERMS = 2
+"""Terms beyond the question's that a statement needs to count half of its worth: one that says the question again
+answers nothing."""
+LENGTH_POWER = 0.3
+RANK_PENALTY = 0.15
+NOISE_FACTOR = 0.5
+"""For lines of contents, web addresses and bibliographies."""
+
+_NOISE = re.compile(r"(?:\. ?){4,}|https?://|\bwww\.|\bRetrieved\b|\bISBN\b|\bdoi:|\(PDF\)")
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|high|thick|deep|far|old|fast|loud|often|late|early)\b|\bwhen\b|\buntil\b|"
     r"\b(?:what|which) (?:share|price|cost|number|rate|rating|limit|time|date|day|year)\b|몇|얼마|언제",
@@ -25,33 +30,36 @@ _ASKS_NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A run of one or two sentences, or a row of a table: `passages[rank].text[start:end]`."""
+    """A run of one or two sentences, or a row of a table, and how well it answers the question."""
 
-    rank: int
-    start: int
-    end: int
+    unit: Unit
     score: float
+
+    @property
+    def rank(self) -> int:
+        return self.unit.rank
+
+    @property
+    def start(self) -> int:
+        return self.unit.start
+
+    @property
+    def end(self) -> int:
+        return self.unit.end
 
 
 def ranked(question: str, passages: Sequence[Evidence]) -> Iterator[Statement]:
     """The statements of all passages, best first, none overlapping a better one.
 
-    The score is the weight of the question's words in the statement (rare ones among the passages weigh more), a
-    little more where a number is asked for and there is one, over the statement's length and the passage's rank.
+    The score is the weight of the question's key terms in the statement and, counted less, in the headings over it;
+    times what the statement says beyond the question; a little more where a number is asked for and there is one;
+    less for length, for the passage's rank and for lines of contents.
     """
-    weights = _weights(question, passages)
-    wants_number = asks_number(question)
-    asked_numbers = set(re.findall(r"\d+", question))
-    found = []
-    for rank, passage in enumerate(passages):
-        for start, end in _spans(passage.text):
-            text = passage.text[start:end]
-            held = _stems(text)
-            weight = sum(weights.get(stem, 0.0) for stem in held)
-            if wants_number and set(re.findall(r"\d+", text)) - asked_numbers:
-                weight *= 1.25
-            found.append(Statement(rank, start, end, weight / (len(held) + 6) ** 0.35 / (1 + 0.15 * rank)))
-    return _without_overlaps(sorted(found, key=lambda statement: -statement.score))
+    found = statements_of(passages)
+    terms = QuestionTerms.of(question, found)
+    numbers = _numbers(question) if asks_number(question) else None
+    scored = [Statement(unit, _score(unit, terms, numbers)) for unit in found]
+    return _without_overlaps(sorted(scored, key=lambda statement: -statement.score))
 
 
 def asks_number(question: str) -> bool:
@@ -59,42 +67,15 @@ def asks_number(question: str) -> bool:
     return _ASKS_NUMBER.search(question) is not None
 
 
-def _weights(question: str, passages: Sequence[Evidence]) -> dict[str, float]:
-    """How much a word of the question tells, by how few of the passages hold it."""
-    holding = Counter(stem for passage in passages for stem in _stems(f"{passage.heading} {passage.text}"))
-    return {stem: math.log(1 + len(passages) / holding.get(stem, len(passages))) for stem in _stems(question)}
-
-
-def _spans(text: str) -> list[tuple[int, int]]:
-    """Statements by themselves, and pairs of them; headings go with what follows, rows stand alone."""
-    parts = sentences(text)
-    is_row = [_CELL in text[start:end] for start, end in parts]
-    spans = []
-    for number, (start, _) in enumerate(parts):
-        last = number
-        if is_row[number]:
-            if _is_header(is_row, number):
-                continue  # names without values
-        else:
-            while _goes_on(text, parts, is_row, last) and last < number + 2:
-                last += 1
-        spans.append((start, parts[last][1]))
-        if not is_row[number] and last + 1 < len(parts) and not is_row[last + 1]:
-            spans.append((start, parts[last + 1][1]))
-    return [(start, end) for start, end in spans if end - start <= MAX_STATEMENT_CHARS] or [
-        (0, min(len(text), MAX_STATEMENT_CHARS))
-    ]
-
-
-def _is_header(is_row: Sequence[bool], number: int) -> bool:
-    """A table's first row."""
-    return (number == 0 or not is_row[number - 1]) and number + 1 < len(is_row) and is_row[number + 1]
-
-
-def _goes_on(text: str, parts: Sequence[tuple[int, int]], is_row: Sequence[bool], number: int) -> bool:
-    """Whether a part without an end, as a heading is, is followed by text."""
-    start, end = parts[number]
-    return number + 1 < len(parts) and not is_row[number + 1] and _ENDED.search(text[start:end]) is None
+def _score(unit: Unit, terms: QuestionTerms, asked_numbers: set[str] | None) -> float:
+    held = terms.weight(terms.asked, unit.said, unit.context)
+    if asked_numbers is not None and _numbers(unit.text) - asked_numbers:
+        held *= NUMBER_FACTOR
+    if _NOISE.search(unit.text):
+        held *= NOISE_FACTOR
+    new = len(unit.said - terms.asked)
+    length: float = (len(unit.said) + 6) ** LENGTH_POWER
+    return held * (new + 0.5) / (new + NEW_TERMS) / length / (1 + RANK_PENALTY * unit.rank)
 
 
 def _without_overlaps(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -109,5 +90,5 @@ def _overlap(one: Statement, other: Statement) -> bool:
     return one.rank == other.rank and one.start < other.end and other.start < one.end
 
 
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(word[:STEM_CHARS] for word in words(text))
+def _numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+", text))

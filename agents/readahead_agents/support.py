@@ -1,17 +1,29 @@
-"""Whether an answer stands in the passages it was written from."""
+"""Whether a sentence of an answer stands in the passages it was written from."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.statements import asks_number
-from readahead_agents.text import sentences
+from readahead_agents.units import QuestionTerms, Unit, clauses
+from readahead_retrieval.relevance import said_terms
+from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.types import Citation, Evidence
 
+MIN_NEW_HELD = 0.6
+"""Share of what a sentence says beyond the question that its passage must hold."""
+MIN_BEARING = 0.5
+"""Of the question's words that a sentence repeats, how many the words it stands on must hold too, compared with the
+statement that holds most: a figure from beside the matter answers nothing."""
+MAX_GLUE_TERMS = 3
+MAX_DECLINE_CHARS = 200
+
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_DATE = re.compile(r"\d{1,4}[.]\d{1,2}[.]\d{1,4}")
+_MEASURE = re.compile(r"\d[ \u00a0]?([^\W\d_]+)")
 # markers of passages, and the numbers of a list, state nothing
 _NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*\d{1,2}[.)](?=\s)", re.MULTILINE)
 _DECLINES = re.compile(
@@ -19,33 +31,133 @@ _DECLINES = re.compile(
     r"\b(?:not|n't|no)\b.{0,40}\b(?:mention|stat|specif|provid|contain|inform|answer|say|cover)",
     re.IGNORECASE,
 )
-MAX_DECLINE_CHARS = 200
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|unless)\b|n['’]t\b|없|않|못", re.I
+)
+_EXCEPTION = re.compile(
+    r"\b(?:only|except|refus\w*|forbid\w*|forbidden|prohibit\w*|lack\w*|fail\w*|un\w+ed)\b|금지|아니", re.I
+)
+_ECHO = re.compile(r"^\W*(?:S\d+\b|Question:|Text:|Findings so far|Using the (?:text|documents)\b)")
+_NAME = re.compile(r"(?<=[\w,;:’'”\"] )[A-Z][\w’'-]+")
+
+
+class Verdict(StrEnum):
+    """What a sentence is worth."""
+
+    SUPPORTED = "supported"
+    GLUE = "glue"
+    """Says nothing that could be wrong; worth showing before something that is supported."""
+    UNSUPPORTED = "unsupported"
+    ECHO = "echo"
+    """The question or the prompt said again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
-    """What the passages say to an answer."""
+class Judged:
+    """A sentence's verdict, and the passages that it stands on: citations of it, from 0."""
 
-    citations: tuple[Citation, ...]
-    """Of the sentences that a passage supports."""
-    sufficient: bool
-    """False where no sentence is supported, where a figure is not in the quotation that should support it, or where
-    a figure was asked for and none is given."""
+    verdict: Verdict
+    citations: tuple[Citation, ...] = ()
 
 
-async def support(source: EvidenceSource, question: str, answer: str, passages: Sequence[Evidence]) -> Support:
-    """Matches the answer to the passages. A small model makes figures up, so each must stand in its quotation."""
-    asked = numbers(question)
-    found = await source.cite(answer, passages)
-    citations = tuple(
-        citation for citation in found if numbers(_sentence(answer, citation)) <= numbers(citation.quote) | asked
-    )
-    figures_stand = all(
-        numbers(answer[start:end]) <= asked or any(c.answer_start < end and start < c.answer_end for c in citations)
-        for start, end in sentences(answer)
-    )
-    figure_given = not asks_number(question) or bool(numbers(answer) - asked)
-    return Support(citations, bool(citations) and figures_stand and figure_given)
+class Judge:
+    """Judges the sentences of one answer.
+
+    A sentence is supported where a quotation matches it (`EvidenceSource.cite`), and its figures and what it says
+    beyond the question stand in that quotation, which is about what the sentence claims it is about, and denies what
+    the sentence denies.
+    """
+
+    def __init__(self, source: EvidenceSource, question: str, passages: Sequence[Evidence]) -> None:
+        self._source = source
+        self._passages = passages
+        self._question = question
+        self._asked_numbers = numbers(question)
+        self._said_in_question = said_terms(question)
+        self._units = clauses(passages)
+        self._terms = QuestionTerms.of(question, self._units)
+
+    async def judge(self, sentence: str) -> Judged:
+        """Judges one sentence. Raises nothing: a source that cannot compare by meaning compares by words."""
+        if _ECHO.search(sentence):
+            return Judged(Verdict.ECHO)
+        new = said_terms(_NUMBERING.sub(" ", sentence)) - self._said_in_question
+        figures = numbers(sentence) - self._asked_numbers
+        if not new and not figures:
+            return Judged(Verdict.GLUE if len(said_terms(sentence)) <= MAX_GLUE_TERMS else Verdict.ECHO)
+        citations = await self._source.cite(sentence, self._passages)
+        supporting = tuple(c for c in citations if self._supports(c, sentence, new, figures))
+        if supporting:
+            return Judged(Verdict.SUPPORTED, supporting)
+        is_glue = not figures and len(new) <= MAX_GLUE_TERMS and _NAME.search(sentence) is None
+        return Judged(Verdict.GLUE if is_glue and not citations else Verdict.UNSUPPORTED)
+
+    def _supports(self, citation: Citation, sentence: str, new: frozenset[str], figures: set[str]) -> bool:
+        quote = citation.quote
+        if not figures <= numbers(quote) | self._asked_numbers:
+            return False
+        if not _measures(sentence) <= self._said_around(citation) | self._said_in_question:
+            return False
+        anchors = self._anchors(citation)
+        held = new & said_terms(quote).union(*(anchor.context for anchor in anchors))
+        if len(held) < MIN_NEW_HELD * len(new):
+            return False
+        return self._is_told(citation, sentence, anchors, new, figures) and _denies_alike(sentence, quote)
+
+    def _is_told(
+        self, citation: Citation, sentence: str, anchors: Sequence[Unit], new: frozenset[str], figures: set[str]
+    ) -> bool:
+        """Whether the words that say what is new are about what the sentence claims it is about.
+
+        For figures each must stand in such a clause or row, and its passage must bear on the question by itself.
+        """
+        claimed = self._terms.asked & said_terms(sentence) or self._terms.asked
+        if not figures:
+            most = max((len(anchor.said & new) for anchor in anchors), default=0)
+            return any(self._bears(claimed, anchor) for anchor in anchors if len(anchor.said & new) == most)
+        told = [anchor for anchor in anchors if self._bears(claimed, anchor)]
+        if not figures <= set().union(*(numbers(anchor.text) for anchor in told)):
+            return False
+        return any(self._source.covers(self._question, [passage]) for passage in self._passages_of(citation))
+
+    def _anchors(self, citation: Citation) -> list[Unit]:
+        """The clauses and rows of the quotation."""
+        quoted = _squeezed(citation.quote)
+        return [unit for unit in self._units if self._is_of(unit, citation) and _overlap(_squeezed(unit.text), quoted)]
+
+    def _bears(self, claimed: frozenset[str], anchor: Unit) -> bool:
+        """Whether the anchor holds enough of what is claimed, and the word of it that tells most, if any unit does."""
+        weigh = self._terms.weight
+        best = max(weigh(claimed, unit.said, unit.context) for unit in self._units)
+        return weigh(claimed, anchor.said, anchor.context) >= MIN_BEARING * best
+
+    def _said_around(self, citation: Citation) -> frozenset[str]:
+        """What the quotation says, and the passage it stands in."""
+        found = [unit.said | unit.context for unit in self._units if self._is_of(unit, citation)]
+        return said_terms(citation.quote).union(*found)
+
+    def _passages_of(self, citation: Citation) -> list[Evidence]:
+        return [passage for passage in self._passages if _holds(passage, citation)]
+
+    def _is_of(self, unit: Unit, citation: Citation) -> bool:
+        return _holds(unit.passage, citation)
+
+
+async def citations_of(
+    source: EvidenceSource, question: str, text: str, passages: Sequence[Evidence]
+) -> tuple[Citation, ...]:
+    """The citations of the sentences of a text that stands already, where passages support them."""
+    judge = Judge(source, question, passages)
+    found: list[Citation] = []
+    for start, end in sentence_spans(text):
+        judged = await judge.judge(text[start:end])
+        found += [shifted(citation, start) for citation in judged.citations]
+    return tuple(found)
+
+
+def shifted(citation: Citation, by: int) -> Citation:
+    """The citation of a part of a text as one of the whole."""
+    return replace(citation, answer_start=citation.answer_start + by, answer_end=citation.answer_end + by)
 
 
 def declines(answer: str) -> bool:
@@ -54,10 +166,39 @@ def declines(answer: str) -> bool:
 
 
 def numbers(text: str) -> set[str]:
-    """The numbers of a text as written, and their parts: a model may say 2028 where the page has 11.01.2028."""
-    whole = {match.group().replace(",", "") for match in _NUMBER.finditer(_NUMBERING.sub("", text))}
-    return whole | {part for number in whole for part in re.split(r"[.:]", number)}
+    """The numbers of a text as written, and the parts of dates: a model may say 2028 where the page has 11.01.2028."""
+    text = _NUMBERING.sub("", text)
+    parts = {part.lstrip("0") for date in _DATE.findall(text) for part in date.split(".")}
+    return {match.group().replace(",", "") for match in _NUMBER.finditer(text)} | parts
 
 
-def _sentence(answer: str, citation: Citation) -> str:
-    return answer[citation.answer_start : citation.answer_end]
+def _measures(text: str) -> frozenset[str]:
+    """What the figures count: the words right behind them."""
+    return frozenset(term for word in _MEASURE.findall(text) for term in said_terms(word))
+
+
+def _denies_alike(sentence: str, quote: str) -> bool:
+    """A sentence that denies needs a quotation that denies; and one that repeats most of a denial must deny too."""
+    denies, quote_denies = _denial(sentence), _NEGATION.search(quote) is not None
+    if denies == quote_denies or (denies and _EXCEPTION.search(quote)):
+        return True
+    if denies:
+        return False
+    said = said_terms(quote)
+    return len(said & said_terms(sentence)) < 0.6 * len(said) or _EXCEPTION.search(sentence) is not None
+
+
+def _denial(sentence: str) -> bool:
+    return _NEGATION.search(sentence) is not None
+
+
+def _holds(passage: Evidence, citation: Citation) -> bool:
+    return passage.document_id == citation.document_id and passage.page <= citation.page <= passage.last_page
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one in other or other in one

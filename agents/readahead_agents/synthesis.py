@@ -6,10 +6,11 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import merge_evidence
-from readahead_agents.answer import not_covered, system_text
+from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered, system_text
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, Token
 from readahead_agents.evidence import EvidenceSource
@@ -21,7 +22,7 @@ from readahead_agents.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.passages import as_data, where
 from readahead_agents.quotation import best_quote
 from readahead_agents.settings import AgentSettings
-from readahead_agents.support import support
+from readahead_agents.support import citations_of
 from readahead_retrieval.types import Evidence
 
 _MARKERS = re.compile(r"[ \t]?\[\s*S\d+(?:\s*[,;]\s*S\d+)*\s*\]")
@@ -35,6 +36,7 @@ class Synthesis:
     source: EvidenceSource
     settings: AgentSettings
     budget: Budget
+    asked: AnswerOptions = DEFAULT_OPTIONS
 
     async def answer(
         self, question: str, history: Sequence[Message], results: Sequence[StepResult], found: Sequence[Evidence]
@@ -49,7 +51,10 @@ class Synthesis:
         if len(written) > 1:
             events = self._merged(question, history, written, evidence)
         elif written:
-            events = self._passed_on(question, written[0].text, evidence, quoted=written[0].quoted)
+            only = written[0]
+            events = self._passed_on(
+                question, only.text, evidence, quoted=only.quoted, finish_reason=only.finish_reason
+            )
         else:
             events = self._without_result(question, results, found)
         notes = [note for result in written for note in result.notes]
@@ -103,13 +108,15 @@ class Synthesis:
         """The findings as they are."""
         texts = dict.fromkeys(_MARKERS.sub("", result.text) for result in written)
         note = f"The findings stand side by side, as they could not be merged: {error.message}"
-        return self._passed_on(question, "\n\n".join(texts), evidence, notes=(note,))
+        ends = {result.finish_reason for result in written}
+        reason: Literal["stop", "length"] = "length" if "length" in ends else "stop"
+        return self._passed_on(question, "\n\n".join(texts), evidence, notes=(note,), finish_reason=reason)
 
     async def _cut_off(
         self, question: str, text: str, evidence: Sequence[Evidence]
     ) -> AsyncGenerator[AnswerEvent, None]:
         """The end of an answer that a limit cut in the middle."""
-        citations = (await support(self.source, question, text, evidence)).citations
+        citations = await citations_of(self.source, question, text, evidence)
         for citation in citations:
             yield CitationFound(citation)
         yield Answered(text, citations, self.budget.usage, "length", covered=True)
@@ -118,7 +125,7 @@ class Synthesis:
         self, question: str, history: Sequence[Message], written: Sequence[ActionResult], evidence: Sequence[Evidence]
     ) -> tuple[PackedPrompt, CompletionOptions]:
         settings = self.settings
-        options = CompletionOptions(settings.answer_tokens, temperature=settings.temperature, seed=settings.seed)
+        options = self.asked.completion(settings)
         # what no passage supported is no finding; its passages are in the evidence
         findings = "\n".join(as_data(_MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
@@ -135,21 +142,22 @@ class Synthesis:
         *,
         quoted: bool = False,
         notes: tuple[str, ...] = (),
+        finish_reason: Literal["stop", "length"] = "stop",
     ) -> AsyncGenerator[AnswerEvent, None]:
         """A text that stands already, cited anew over all evidence of the run."""
         yield EvidenceFound(tuple(evidence))
         yield Token(text)
-        citations = (await support(self.source, question, text, evidence)).citations
+        citations = await citations_of(self.source, question, text, evidence)
         for citation in citations:
             yield CitationFound(citation)
-        yield Answered(text, citations, self.budget.usage, "stop", covered=True, quoted=quoted, notes=notes)
+        yield Answered(text, citations, self.budget.usage, finish_reason, covered=True, quoted=quoted, notes=notes)
 
     async def _without_result(
         self, question: str, results: Sequence[StepResult], found: Sequence[Evidence]
     ) -> AsyncGenerator[AnswerEvent, None]:
         """No step came to a text: the documents do not answer, or, where steps failed, the best passage speaks."""
         failed = any(step.result is None for step in results)
-        if not failed or not self.source.covers(found):
+        if not failed or not self.source.covers(question, found):
             seen = merge_evidence([step.result.evidence for step in results if step.result is not None])
             for told in not_covered(self.source, seen or found):
                 yield told

@@ -18,8 +18,10 @@ def read_credentials(home: Path) -> str | None:
     path = credentials_path(home)
     try:
         key = json.loads(path.read_text(encoding="utf-8"))["api_key"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as error:
+        raise SettingsError(f"{path} belongs to another user; set READAHEAD_API_KEY to a key of yours.") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(f"{path} is damaged; remove it, and the next `readahead up` writes a new key.") from error
     return str(key)

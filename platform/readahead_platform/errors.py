@@ -5,9 +5,12 @@ PlatformError
 ├── SettingsError         a settings file or variable with an unknown key or a bad value
 ├── StartError            a part of the service could not be started; the message names the mend
 └── CommandFailed         a command could not do what was asked; shown as one line, or as JSON with --json
+    └── CommandRefused    the server, or the disk, refused this one thing; others may still be done
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class PlatformError(Exception):
@@ -24,6 +27,7 @@ class ApiError(PlatformError):
         param: The request field at fault.
         code: A stable snake_case word.
         retry_after_s: Seconds after which a retry may succeed.
+        headers: More that the answer says.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class ApiError(PlatformError):
         param: str | None = None,
         code: str | None = None,
         retry_after_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -43,6 +48,7 @@ class ApiError(PlatformError):
         self.param = param
         self.code = code
         self.retry_after_s = retry_after_s
+        self.headers = dict(headers or {})
 
 
 class SettingsError(PlatformError):
@@ -65,3 +71,7 @@ class CommandFailed(PlatformError):
         super().__init__(message)
         self.message = message
         self.code = code
+
+
+class CommandRefused(CommandFailed):
+    """The server, or the disk, refused this one thing; others may still be done."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from readahead_platform.home import unusable_home
 from readahead_platform.settings import Settings
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.store import ModelStore
@@ -46,9 +46,9 @@ def _python() -> Check:
 
 
 def _home(home: Path) -> Check:
-    place = _existing(home)
-    ok = os.access(place, os.W_OK | os.X_OK)
-    return Check("home", ok, True, f"{home}" if ok else f"{place} cannot be written; set READAHEAD_HOME")
+    problem = unusable_home(home)
+    mend = f"{problem}; set READAHEAD_HOME to a folder you may write"
+    return Check("home", problem is None, True, str(home) if problem is None else mend)
 
 
 def _disk(home: Path) -> Check:
@@ -70,7 +70,8 @@ def _port(host: str, port: int) -> Check:
         try:
             probe.bind((host, port))
         except OSError:
-            return Check("port", False, False, f"{port} is in use: by Readahead, or choose another with --port")
+            detail = f"{port} is taken; fine if Readahead runs already, else start it with another --port"
+            return Check("port", False, False, detail)
     return Check("port", True, False, f"{port} is free")
 
 

@@ -7,9 +7,11 @@ import socket
 from readahead_platform.errors import StartError
 from readahead_platform.settings import LoadedSettings, Settings
 
+_BACKLOG = 2048
+
 
 def bind_gateway(host: str, port: int) -> socket.socket:
-    """Takes the port before anything slow begins.
+    """Takes the port before anything slow begins. Who connects early waits until the gateway answers.
 
     Raises:
         StartError: It is not to be had.
@@ -20,6 +22,7 @@ def bind_gateway(host: str, port: int) -> socket.socket:
     gateway_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         gateway_socket.bind((host, port))
+        gateway_socket.listen(_BACKLOG)  # two may bind one port; only one may listen
     except OSError as error:
         gateway_socket.close()
         reason = error.strerror or str(error)

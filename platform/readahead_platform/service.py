@@ -16,6 +16,7 @@ from readahead_platform.credentials import read_credentials, write_credentials
 from readahead_platform.errors import SettingsError, StartError
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.context import GatewayContext, open_context
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.tenants import DEFAULT_TENANT, TenantStore
 from readahead_platform.settings import Settings
 from readahead_platform.supervisor import LlmSupervisor
@@ -23,7 +24,9 @@ from readahead_platform.web.app import mount
 from readahead_platform.web.sign_in_links import SignInLinks
 
 _GRACEFUL_SHUTDOWN_S = 3
-"""For requests in flight when the service stops; streams are cut after it."""
+"""For the web page's connections when the service stops; what the API has in flight is drained before."""
+_KEEP_ALIVE_S = 75
+"""Longer than clients keep idle connections, so that none is closed in the moment in which it is used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ async def running_service(
         api_key = await ensure_credentials(context.tenants, settings.home)
         app = create_app(context)
         links = mount(app, context) if settings.web else None
-        async with serving(app, gateway_socket) as stopped:
+        async with serving(app, gateway_socket, context.drain) as stopped:
             yield Service(context, supervisor, api_key, links, stopped)
 
 
@@ -80,13 +83,17 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: FastAPI, gateway_socket: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    """Serves an app on a bound socket in this event loop; the task ends when the server does."""
+async def serving(app: FastAPI, gateway_socket: socket.socket, drain: Drain) -> AsyncIterator[asyncio.Task[None]]:
+    """Serves an app on a bound socket in this event loop until the block ends, and drains it then.
+
+    The task ends when the server does.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_S,
     )
     server = _Server(config)
@@ -94,9 +101,13 @@ async def serving(app: FastAPI, gateway_socket: socket.socket) -> AsyncIterator[
     try:
         while not server.started:
             if serving.done():
-                raise StartError("The gateway did not start; see the messages above.")
+                raise StartError(f"The gateway did not start: {serving.exception() or 'see the messages above'}.")
             await asyncio.sleep(0.01)
         yield serving
     finally:
-        server.should_exit = True
-        await serving
+        try:
+            if not serving.done():
+                await drain.run()
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)  # what ended it early is told by the task itself

@@ -41,7 +41,11 @@ class GatewaySettings(BaseModel):
     llm_start_timeout_s: float = Field(default=180.0, gt=0)
     """Seconds that the LLM server may take to load its models."""
     llm_idle_timeout_s: float = Field(default=120.0, gt=0)
-    """Seconds without a byte from the LLM server after which a request is given up."""
+    """Seconds without a byte from the LLM server after which a stream, which has heartbeats, is given up."""
+    llm_answer_timeout_s: float = Field(default=600.0, gt=0)
+    """Seconds that an answer that is not streamed may take; a request's own `timeout` ends it sooner."""
+    drain_s: float = Field(default=5.0, ge=0)
+    """Seconds that requests in flight may still take when the gateway stops; then they end with an error."""
     cag_max_tokens: int = Field(default=3000, ge=0)
     """Tokens up to which the route "auto" answers from a knowledge base's pack instead of searching; 0 never does."""
     page_link_s: float = Field(default=3600.0, gt=0)
@@ -109,7 +113,7 @@ def read_settings(
     """
     environ = os.environ if environ is None else environ
     known = list(_leaf_keys(Settings))
-    values = dict(_from_file(_find_file(environ, cwd or Path.cwd()), known))
+    values = dict(_from_file(_find_file(environ, cwd or _working_folder()), known))
     values.update(_from_environment(environ, known))
     values.update(_from_options(overrides or {}))
     _derive_paths(values)
@@ -125,13 +129,20 @@ def _leaf_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield prefix + name
 
 
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder was deleted; change to one that exists.") from error
+
+
 def _find_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
     named = environ.get(_CONFIG_VARIABLE)
     if named:
         if not Path(named).is_file():
             raise SettingsError(f"{_CONFIG_VARIABLE} names {named!r}, which is no file.")
         return Path(named)
-    home = Path(environ.get(f"{_PREFIX}HOME", _DEFAULT_HOME)).expanduser()
+    home = _folder("home", _Value(environ.get(f"{_PREFIX}HOME", _DEFAULT_HOME), f"{_PREFIX}HOME"))
     return next((path for path in (cwd / _FILE_NAME, home / _FILE_NAME) if path.is_file()), None)
 
 
@@ -205,12 +216,24 @@ def _derive_paths(values: dict[str, _Value]) -> None:
     """Paths under `home` follow it unless they were set; `~` is the user's folder."""
     home = values.get("home", _Value(_DEFAULT_HOME, "default"))
     values["home"] = home
+    _folder("home", home)  # before anything is derived from it
     origin = "default" if home.origin == "default" else f"home, from {home.origin}"
     values.setdefault("retrieval.home", _Value(home.value, origin))
     values.setdefault("serving.models_dir", _Value(Path(str(home.value)) / "models", origin))
     values.setdefault("serving.packs_dir", _Value(Path(str(home.value)) / "packs", origin))
     for key in ("home", "retrieval.home", "serving.models_dir", "serving.packs_dir"):
-        values[key] = _Value(Path(str(values[key].value)).expanduser().absolute(), values[key].origin)
+        values[key] = _Value(_folder(key, values[key]), values[key].origin)
+
+
+def _folder(key: str, value: _Value) -> Path:
+    """An absolute path. Empty names nothing, and must not come to mean the current folder."""
+    text = str(value.value)
+    if not text.strip():
+        raise SettingsError(f"{key} (from {value.origin}) is empty: name a folder, or leave it out.")
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise SettingsError(f"{key} (from {value.origin}) cannot be {text!r}: there is no such user.") from error
 
 
 def _validate(values: Mapping[str, _Value]) -> Settings:

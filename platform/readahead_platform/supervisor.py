@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 import httpx
 
@@ -18,6 +19,9 @@ from readahead_platform.bounded_log import BoundedLog
 from readahead_platform.errors import StartError
 from readahead_platform.settings import environment_of
 from readahead_serving.settings import ServingSettings
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
@@ -54,7 +58,7 @@ class LlmSupervisor:
     async def start(self) -> None:
         """Returns once the server's process is there; it is kept running until `stop`."""
         self._running = asyncio.create_task(self._run())
-        await self._or_failed(self._spawned.wait())
+        await self.or_failed(self._spawned.wait())
 
     async def stop(self) -> None:
         """Returns once the process is gone."""
@@ -76,6 +80,7 @@ class LlmSupervisor:
                 raise StartError(f"The LLM server did not start: {self._log.last_line() or 'it said nothing'}")
             backoff_s = _FIRST_BACKOFF_S if became_ready else min(2 * backoff_s, _LONGEST_BACKOFF_S)
             self.restarts += 1
+            logger.warning("The LLM server ended and is started again: %s", self._log.last_line() or "it said nothing")
             await asyncio.sleep(backoff_s)
 
     async def ready(self) -> None:
@@ -84,28 +89,33 @@ class LlmSupervisor:
         Raises:
             StartError: It does not become ready.
         """
-        await self._or_failed(self._ready.wait())
+        await self.or_failed(self._ready.wait())
 
-    async def _or_failed(self, event: Coroutine[Any, Any, Literal[True]]) -> None:
+    async def or_failed(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does `work`, which is cancelled when supervision itself ends: nothing goes on over a server nobody restarts.
+
+        Raises:
+            StartError: The server has never become ready.
+        """
         assert self._running is not None
-        waiting = asyncio.create_task(event)
+        doing = asyncio.create_task(work)
         try:
-            await asyncio.wait([self._running, waiting], return_when=asyncio.FIRST_COMPLETED)
-            if self._running.done():
+            await asyncio.wait([self._running, doing], return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
                 self._running.result()
+                raise StartError("Nobody watches over the LLM server any more.")
+            return doing.result()
         finally:
-            waiting.cancel()
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
 
     async def _run_once(self) -> bool:
         """One life of the server; whether it was ready in it."""
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._command,
-            env=self._environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            self._process = process = await self._spawn()
+        except OSError as error:  # no memory or no processes are left: later there may be
+            self._log.write(f"The LLM server cannot be started: {error}\n".encode())
+            return False
         self._spawned.set()
         assert process.stdout is not None
         logging = asyncio.create_task(self._log.fill_from(process.stdout))
@@ -119,6 +129,16 @@ class LlmSupervisor:
             self._process = None
             await _stop(process)
             await logging
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     async def _wait_until_ready(self, process: asyncio.subprocess.Process) -> bool:
         """False when the process ends, or its time is up, before it is ready."""

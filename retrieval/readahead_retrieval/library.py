@@ -89,6 +89,10 @@ class Library:
         await self._database.close()
         self._lock.release()
 
+    def background_failures(self) -> list[str]:
+        """Names of the parts behind the calls that have died: documents would wait for them for ever."""
+        return self._ingestion.failures()
+
     # Knowledge bases
 
     async def create_kb(self, tenant: str, name: str) -> KnowledgeBase:

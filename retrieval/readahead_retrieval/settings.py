@@ -38,5 +38,6 @@ class RetrievalSettings(BaseModel):
     """Passages that a question is answered from."""
     candidates: int = Field(default=40, ge=1)
     """Passages taken from each engine before fusion."""
-    score_floor: float = Field(default=0.25, ge=-1, le=1)
-    """Cosine of the best passage below which a question counts as not covered by the documents."""
+    score_floor: float = Field(default=0.85, ge=0, le=2)
+    """Below it a question counts as not covered by the documents: cosine of the best passage plus the share of the
+    question's key terms that it holds, 0 to 2."""

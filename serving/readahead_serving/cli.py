@@ -33,6 +33,8 @@ from readahead_serving.settings import ServingSettings, served_name
 _BACKLOG = 2048
 _LAST_WORDS_S = 5
 """Seconds that error events may take to reach their clients when a drain has run out of time."""
+_KEEP_ALIVE_S = 75
+"""Longer than clients keep idle connections, so that none is closed in the moment in which it is used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ def _http_config(settings: ServingSettings, models: Models, drain: Drain) -> uvi
         lifespan="off",
         log_config=None,
         access_log=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_LAST_WORDS_S,
     )
 
@@ -185,13 +188,17 @@ async def _load_language(settings: ServingSettings, path: Path, models: Models) 
         return
     engine = await NativeEngine.start(settings, path, tokenizer)
     packs = await open_shelf(settings, path, tokenizer, engine)
-    models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs)
+    models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs, structures=engine.structures)
 
 
 async def _load_embedding(settings: ServingSettings, path: Path | None, models: Models) -> None:
     if path is not None:
         models.embedding = await EmbeddingModel.start(
-            served_name(settings.embedding_model), path, threads=settings.embedding_threads, dtype=settings.dtype
+            served_name(settings.embedding_model),
+            path,
+            threads=settings.embedding_threads,
+            dtype=settings.dtype,
+            stall_s=settings.embedding_stall_s,
         )
 
 

@@ -1,4 +1,4 @@
-"""Starts the embedding process, talks to it, and restarts it when it dies."""
+"""Starts the embedding process, talks to it, and restarts it when it dies, hangs or talks nonsense."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from readahead_serving.backends.watchdog import Watchdog
 from readahead_serving.embedding_worker import LENGTH, Failed, Hello, Vectors, encode_frame
 from readahead_serving.errors import EngineUnavailable, GenerationFailed, ModelLoadError
 
@@ -21,6 +22,11 @@ logger = logging.getLogger(__name__)
 _FIRST_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 30.0
 _STOP_S = 5.0
+_LOAD_S = 300.0
+"""A process that has not loaded its model by then hangs."""
+_RESTART_S = 5.0
+"""What callers are told to wait for a restart: importing torch and reading the model."""
+WORKER_MODULE = "readahead_serving.embedding_worker"
 _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",  # the model is on disk; nothing is asked of the network
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -36,10 +42,24 @@ class EmbeddingProcess:
         path: The model's folder.
         threads: Compute threads of the process.
         dtype: "bfloat16" is used where the processor is fast at it.
+        stall_s: Seconds that a batch may take, after which the process is killed and started again. In the later half
+            of them the process is not ready.
+        module: What the process runs.
     """
 
-    def __init__(self, path: Path, *, threads: int, dtype: Literal["bfloat16", "float32"]) -> None:
-        self._command = [sys.executable, "-m", "readahead_serving.embedding_worker", str(path), str(threads), dtype]
+    def __init__(
+        self,
+        path: Path,
+        *,
+        threads: int,
+        dtype: Literal["bfloat16", "float32"],
+        stall_s: float,
+        module: str = WORKER_MODULE,
+    ) -> None:
+        self._command = [sys.executable, "-m", module, str(path), str(threads), dtype]
+        self._stall_s = stall_s
+        self._computing = False
+        self._watchdog = Watchdog(stall_s / 2, stall_s, lambda: self._computing)
         self._process: asyncio.subprocess.Process | None = None
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._supervisor = asyncio.create_task(self._supervise(), name="embedding process")
@@ -53,7 +73,7 @@ class EmbeddingProcess:
         return await asyncio.shield(self._hello)
 
     def is_ready(self) -> bool:
-        return self._process is not None
+        return self._process is not None and not self._watchdog.is_stalled
 
     @property
     def pid(self) -> int | None:
@@ -64,24 +84,38 @@ class EmbeddingProcess:
         """Vectors of a batch of token id sequences, each float32 little-endian bytes.
 
         Raises:
-            EngineUnavailable: The process is starting or died; it is being restarted.
+            EngineUnavailable: The process is starting, died or hung; it is being restarted.
             GenerationFailed: The model can't compute this batch.
         """
         process = self._process
         if process is None:
-            raise EngineUnavailable("The embedding process is starting.")
+            raise EngineUnavailable("The embedding process is starting.", _RESTART_S)
+        self._watchdog.heard()
+        self._computing = True
         try:
-            assert process.stdin is not None
-            process.stdin.write(encode_frame(batch))
-            await process.stdin.drain()
-            answer = await _read(process)
+            async with asyncio.timeout(self._stall_s):
+                answer = await _exchange(process, batch)
+        except TimeoutError as error:
+            raise self._replace(process, f"has been silent for {self._stall_s:g} s") from error
         except (OSError, asyncio.IncompleteReadError) as error:
-            self._process = None
-            raise EngineUnavailable("The embedding process died; it is being restarted.") from error
-        if isinstance(answer, Vectors):
-            size = len(answer.data) // len(batch)
-            return [answer.data[at : at + size] for at in range(0, len(answer.data), size)]
-        raise GenerationFailed(answer.message if isinstance(answer, Failed) else "Unexpected answer.")
+            raise self._replace(process, "died") from error
+        except msgspec.DecodeError as error:
+            raise self._replace(process, "gave an answer that cannot be read") from error
+        finally:
+            self._computing = False
+        if isinstance(answer, Failed):
+            raise GenerationFailed(answer.message)
+        size = 4 * self._hello.result().dimension
+        if not isinstance(answer, Vectors) or len(answer.data) != size * len(batch):
+            raise self._replace(process, "gave an answer to something else")
+        return [answer.data[at : at + size] for at in range(0, len(answer.data), size)]
+
+    def _replace(self, process: asyncio.subprocess.Process, what: str) -> EngineUnavailable:
+        """Ends a process that is of no more use, whatever it is doing; its supervisor starts another."""
+        self._process = None
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        return EngineUnavailable(f"The embedding process {what}; it is being restarted.", _RESTART_S)
 
     async def close(self) -> None:
         """Ends the process."""
@@ -93,24 +127,39 @@ class EmbeddingProcess:
     async def _supervise(self) -> None:
         backoff = _FIRST_BACKOFF_S
         while True:
-            async with self._spawned() as process:
-                if await self._greeted(process):
-                    self._process = process
-                    backoff = _FIRST_BACKOFF_S
-                    await process.wait()
-                    self._process = None
-                    logger.warning("The embedding process ended with code %s; restarting it", process.returncode)
+            if await self._live():
+                backoff = _FIRST_BACKOFF_S
             if self._hello.done() and self._hello.exception() is not None:
                 return
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, _MAX_BACKOFF_S)
 
+    async def _live(self) -> bool:
+        """One life of the process; whether it had loaded its model in it."""
+        try:
+            async with self._spawned() as process:
+                if not await self._greeted(process):
+                    return False
+                self._process = process
+                await process.wait()
+                self._process = None
+                logger.warning("The embedding process ended with code %s; restarting it", process.returncode)
+                return True
+        except OSError as error:  # no memory for a process: later there may be
+            logger.warning("The embedding process cannot be started: %s", error)
+            if not self._hello.done():
+                self._hello.set_exception(ModelLoadError(f"The embedding process cannot be started: {error}"))
+            return False
+
     async def _greeted(self, process: asyncio.subprocess.Process) -> bool:
         """Whether the process has loaded its model. A model that has never loaded won't load the next time either."""
         try:
-            first = await _read(process)
-        except asyncio.IncompleteReadError:
+            async with asyncio.timeout(_LOAD_S):
+                first = await _read(process)
+        except (asyncio.IncompleteReadError, msgspec.DecodeError):
             first = Failed(message="the embedding process died while it loaded the model")
+        except TimeoutError:
+            first = Failed(message=f"the embedding process has not loaded the model in {_LOAD_S:g} s")
         if isinstance(first, Hello):
             if not self._hello.done():
                 self._hello.set_result(first)
@@ -144,6 +193,13 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+async def _exchange(process: asyncio.subprocess.Process, batch: list[list[int]]) -> Hello | Vectors | Failed:
+    assert process.stdin is not None
+    process.stdin.write(encode_frame(batch))
+    await process.stdin.drain()
+    return await _read(process)
 
 
 async def _read(process: asyncio.subprocess.Process) -> Hello | Vectors | Failed:

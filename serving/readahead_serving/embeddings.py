@@ -7,6 +7,7 @@ waits behind a thousand chunks, and no timer delays anyone.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ import tokenizers
 
 from readahead_serving.embedding_process import EmbeddingProcess
 from readahead_serving.errors import EngineBusy, EngineUnavailable, GenerationFailed, ModelLoadError
+
+logger = logging.getLogger(__name__)
 
 MAX_QUEUED_TEXTS = 8192
 _BATCH_TOKENS = 4096
@@ -65,15 +68,22 @@ class EmbeddingModel:
 
     @classmethod
     async def start(
-        cls, name: str, path: Path, *, threads: int, dtype: Literal["bfloat16", "float32"]
+        cls, name: str, path: Path, *, threads: int, dtype: Literal["bfloat16", "float32"], stall_s: float
     ) -> EmbeddingModel:
         """Starts the model's process and waits until it has loaded.
+
+        Args:
+            name: What requests call it.
+            path: The model's folder.
+            threads: Compute threads.
+            dtype: "bfloat16" is used where the processor is fast at it.
+            stall_s: Seconds that a batch may take before the process counts as hung and is replaced.
 
         Raises:
             ModelLoadError: The folder holds no sentence-transformers model with a tokenizer.json.
         """
         tokenizer = await asyncio.to_thread(_load_tokenizer, path / "tokenizer.json")
-        model = cls(name, EmbeddingProcess(path, threads=threads, dtype=dtype), tokenizer)
+        model = cls(name, EmbeddingProcess(path, threads=threads, dtype=dtype, stall_s=stall_s), tokenizer)
         try:
             hello = await model._process.loaded()
         except BaseException:
@@ -116,7 +126,7 @@ class EmbeddingModel:
 
         Raises:
             EngineBusy: Too many texts are queued.
-            EngineUnavailable: The model's process is starting or died.
+            EngineUnavailable: The model's process is starting, died or hung.
             GenerationFailed: The model can't compute one of these sequences.
         """
         queued = sum(len(job.left) for job in self._unfinished)
@@ -152,6 +162,10 @@ class EmbeddingModel:
                 rows = await self._process.embed([job.sequences[i] for job, i in batch])
             except (EngineUnavailable, GenerationFailed) as error:
                 self._fail({job for job, _ in batch}, error)
+                continue
+            except Exception:  # the top of a loop: whatever one batch meets, those that follow are computed
+                logger.exception("A batch of texts could not be embedded")
+                self._fail({job for job, _ in batch}, GenerationFailed("These texts could not be embedded."))
                 continue
             self._seconds_per_text += 0.1 * ((time.monotonic() - started) / len(batch) - self._seconds_per_text)
             for (job, i), row in zip(batch, rows, strict=True):

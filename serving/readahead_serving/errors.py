@@ -43,13 +43,30 @@ class RequestRefused(UserError):
 
 
 class ContextLengthExceeded(RequestRefused):
-    """The prompt, with the completion asked for, does not fit the model's window."""
+    """The prompt, with the completion asked for, does not fit the model's window.
 
-    def __init__(self, *, limit: int, prompt_tokens: int, completion_tokens: int, param: str = "messages") -> None:
+    Args:
+        limit: The window's tokens.
+        prompt_tokens: The prompt's; what it has at least, where it is too long to be counted.
+        completion_tokens: What was asked for.
+        param: The field that holds the prompt.
+        counted: Whether `prompt_tokens` is exact.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        prompt_tokens: int,
+        completion_tokens: int,
+        param: str = "messages",
+        counted: bool = True,
+    ) -> None:
+        least = "" if counted else "at least "
         super().__init__(
-            f"This model's maximum context length is {limit} tokens. However, you requested "
-            f"{prompt_tokens + completion_tokens} tokens ({prompt_tokens} in the {param}, {completion_tokens} in the "
-            f"completion). Please reduce the length of the {param} or completion.",
+            f"This model's maximum context length is {limit} tokens. However, you requested {least}"
+            f"{prompt_tokens + completion_tokens} tokens ({least}{prompt_tokens} in the {param}, {completion_tokens} "
+            f"in the completion). Please reduce the length of the {param} or completion.",
             param=param,
             code="context_length_exceeded",
         )

@@ -66,6 +66,9 @@ class ServingSettings(BaseModel):
     """Threads of the engine process; 0 takes one per core."""
     embedding_threads: int = Field(default=1, ge=1)
     """Threads of the embedding process, which shares the cores with the engine."""
+    embedding_stall_s: float = Field(default=20.0, gt=0)
+    """Seconds without an answer after which the embedding process is killed and started again. A batch of a small model
+    takes under one."""
     default_max_tokens: int = Field(default=2048, ge=1)
     """Completion tokens of a chat request that names no limit, where the window leaves room for them."""
     api_key: str = Field(default="", repr=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import pytest
 
 from readahead_agents.agent import KnowledgeAgent
+from readahead_agents.answer import AnswerOptions
 from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable
 from readahead_agents.events import CitationFound, EvidenceFound, PlanMade, RunEvent, StepFinished, StepStarted, Token
 from readahead_agents.evidence import EvidenceSource
@@ -202,7 +204,7 @@ async def test_cancelling_whoever_reads_a_run_ends_it() -> None:
 
 
 async def test_a_run_that_nobody_reads_goes_only_a_bounded_way() -> None:
-    long = " ".join(f"word{number}" for number in range(200))
+    long = " ".join(f"The pump costs 240 crowns{'!' * number}" for number in range(1, 80))
     llm = ScriptedLanguageModel(planning(SIDES, REPLIES | {"in full": long}))
     events = KnowledgeAgent(llm, pump_kb(), SETTINGS).run(COMPARE)
     await anext(events)
@@ -241,3 +243,39 @@ async def test_a_poisoned_passage_adds_no_tool_and_no_step() -> None:
     assert [event.tool for event in of(events, StepStarted)] == ["query_rag_with_context"]
     assert poison not in llm.calls[0].prompt
     assert all("<|im_end|>" not in call.prompt for call in llm.calls)
+
+
+async def test_every_text_of_a_run_is_written_as_its_caller_asked() -> None:
+    llm = ScriptedLanguageModel(planning(SIDES, REPLIES | {"in full": f"{PRICE} {WARRANTY}"}))
+    source = CountingSource(pump_kb().passages)
+    asked = AnswerOptions(max_tokens=77, temperature=0.9, top_p=0.5, seed=11, stop=("END",), top_k=4)
+    last = ending(await collect(KnowledgeAgent(llm, source, SETTINGS).run(COMPARE, (), asked)))
+    assert last.finish_reason == "stop"
+    plan, *written = (call.options for call in llm.calls)
+    assert plan.seed == SETTINGS.seed
+    assert len(written) == 4
+    for options in written:
+        sampling = (options.max_tokens, options.temperature, options.top_p, options.seed, options.stop)
+        assert sampling == (77, 0.9, 0.5, 11, ("END",))
+    assert source.asked
+    assert set(source.asked) == {4}
+
+
+async def test_an_answer_that_a_step_wrote_to_its_limit_ends_for_length() -> None:
+    llm = ScriptedLanguageModel(planning([ASK], {}))
+    last = ending(
+        await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(QUESTION, (), AnswerOptions(max_tokens=3)))
+    )
+    assert last.finish_reason == "length"
+
+
+class CountingSource(FixedEvidenceSource):
+    """Remembers for how many passages it was asked."""
+
+    def __init__(self, passages: Sequence[Evidence]) -> None:
+        super().__init__(passages)
+        self.asked: list[int | None] = []
+
+    async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
+        self.asked.append(top_k)
+        return await super().search(query, top_k)

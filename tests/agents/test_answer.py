@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+import asyncio
 
 import pytest
 
@@ -11,7 +11,7 @@ from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import CitationFound, EvidenceFound, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm import Message
-from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
 from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, forever, of, pump_kb
 
 QUESTION = "How often is the filter of the pump cleaned?"
@@ -72,11 +72,19 @@ async def test_an_answer_without_the_figure_that_was_asked_for_is_completed_from
     assert "30 days" in last.answer
 
 
-async def test_a_model_that_says_the_passages_do_not_answer_is_believed() -> None:
+async def test_a_model_that_says_the_passages_do_not_answer_is_believed_where_they_are_beside_the_matter() -> None:
     llm = ScriptedLanguageModel(["The passages do not mention it."])
-    last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
+    last = ending(await collect(answer(llm, pump_kb(), "Who sells the pump in Iceland today?", [], SETTINGS)))
     assert not last.covered
     assert not last.quoted
+
+
+async def test_a_model_that_misses_what_a_passage_says_is_shown_up_by_that_passage() -> None:
+    llm = ScriptedLanguageModel(["The passages do not mention it."])
+    last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
+    assert last.quoted
+    assert "may not answer" in last.answer
+    assert FILTER in last.answer
 
 
 async def test_invented_markers_are_dropped_and_given_ones_kept() -> None:
@@ -88,7 +96,7 @@ async def test_invented_markers_are_dropped_and_given_ones_kept() -> None:
 async def test_a_model_that_repeats_itself_is_stopped() -> None:
     llm = ScriptedLanguageModel([" ".join([FILTER] * 20)])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
-    assert last.answer.count(FILTER) == 2
+    assert last.answer.count(FILTER) == 1
     assert llm.abandoned == 1
     assert last.usage.completion_tokens > 0
 
@@ -100,11 +108,17 @@ async def test_a_model_that_repeats_a_line_without_an_end_is_stopped_too() -> No
 
 
 async def test_closing_the_answer_ends_the_completion_at_the_model() -> None:
-    llm = ScriptedLanguageModel([FILTER], hold=forever)
-    async with aclosing(answer(llm, pump_kb(), QUESTION, [], SETTINGS)) as events:
-        async for event in events:
-            if isinstance(event, Token):
-                break
+    begun = asyncio.Event()
+
+    async def hang(call: ScriptedCall) -> None:
+        begun.set()
+        await forever(call)
+
+    llm = ScriptedLanguageModel([FILTER], hold=hang)
+    reading = asyncio.create_task(collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
+    await begun.wait()
+    reading.cancel()
+    await asyncio.wait([reading])
     assert (llm.running, llm.abandoned) == (0, 1)
 
 
@@ -132,12 +146,21 @@ async def test_the_prompt_begins_the_same_for_every_question_and_ends_with_it() 
     assert first == second
 
 
-async def test_the_client_may_ask_for_fewer_tokens_but_not_for_more() -> None:
+async def test_the_client_may_ask_for_fewer_tokens_and_for_more_up_to_the_window() -> None:
     llm = ScriptedLanguageModel([FILTER])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=3))))
     assert last.finish_reason == "length"
     await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=99_999)))
-    assert [call.options.max_tokens for call in llm.calls] == [3, SETTINGS.answer_tokens]
+    await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=1000)))
+    few, many, more = (call.options.max_tokens for call in llm.calls)
+    assert (few, more) == (3, 1000)
+    assert llm.window // 2 < many < llm.window
+
+
+async def test_tokens_that_the_window_does_not_hold_are_told() -> None:
+    llm = ScriptedLanguageModel([FILTER])
+    last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS, AnswerOptions(max_tokens=99_999))))
+    assert f"given {llm.calls[0].options.max_tokens} tokens and not 99999" in " ".join(last.notes)
 
 
 async def test_instructions_inside_a_passage_stay_inside_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -18,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from readahead_agents.completion import complete
-from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable
+from readahead_agents.errors import LanguageModelError, LanguageModelRefused, LanguageModelUnavailable
 from readahead_agents.llm import CompletionOptions, Message, TokenUsage
 from readahead_agents.openai_llm import OpenAILanguageModel
 from readahead_agents.token_estimate import estimate_tokens
@@ -57,7 +58,8 @@ async def model_at(**routes: Answering) -> AsyncIterator[OpenAILanguageModel]:
     def route(name: str, answering: Answering) -> Route:
         async def endpoint(request: Request) -> Response:
             await request.body()
-            response: Response = answering(request)
+            answer = answering(request)
+            response: Response = await answer if inspect.isawaitable(answer) else answer
             return response
 
         return Route(paths[name], endpoint, methods=["GET" if name == "models" else "POST"])
@@ -186,13 +188,64 @@ async def test_tokens_are_counted_by_the_server_and_each_text_once() -> None:
         return JSONResponse({"count": 42, "max_model_len": 100})
 
     async with model_at(tokenize=tokenize) as llm:
-        assert [await llm.count_tokens("some text") for _ in range(3)] == [42, 42, 42]
+        assert [await llm.count_tokens(["some text"]) for _ in range(3)] == [[42], [42], [42]]
     assert len(asked) == 1
+
+
+async def test_many_texts_are_counted_in_one_request_in_their_order() -> None:
+    asked: list[list[str]] = []
+    app_texts = [f"{'word ' * number}end" for number in range(300)]
+
+    async with model_at(tokenize=_counting(asked)) as llm:
+        counts = await llm.count_tokens([*app_texts, app_texts[0]])
+        assert counts == [len(text.split()) for text in [*app_texts, app_texts[0]]]
+        assert await llm.count_tokens(app_texts[:5]) == counts[:5]
+    assert len(asked) == 1
+
+
+async def test_a_server_that_counts_one_text_at_a_time_is_asked_a_bounded_number_of_times() -> None:
+    asked: list[list[str]] = []
+    texts = [f"{'word ' * number}end" for number in range(100)]
+    async with model_at(tokenize=_counting(asked, many=False)) as llm:
+        counts = await llm.count_tokens(texts)
+        assert counts[-16:] == [len(text.split()) for text in texts[-16:]]
+        assert counts[:-16] == [estimate_tokens(text) for text in texts[:-16]]
+    assert len(asked) == 17
+
+
+def _counting(asked: list[list[str]], *, many: bool = True) -> Answering:
+    """Counts words; a list of texts only where `many`."""
+
+    async def answered(request: Request) -> Response:
+        text = (await request.json())["text"]
+        asked.append(text)
+        if isinstance(text, str):
+            return JSONResponse({"count": len(text.split())})
+        if not many:
+            return JSONResponse({"error": {"message": "text: no string"}}, 400)
+        return JSONResponse({"counts": [len(each.split()) for each in text]})
+
+    return answered
+
+
+async def test_a_refusal_is_told_in_the_servers_words_alone() -> None:
+    async with model_at(chat=failing(400, message="The prompt is too long.")) as llm:
+        with pytest.raises(LanguageModelRefused) as caught:
+            await complete(llm, MESSAGES, OPTIONS)
+    assert caught.value.message == "The prompt is too long."
+
+
+async def test_no_message_tells_where_the_server_is() -> None:
+    for chat in (failing(503), streaming(chunk("Hel")), failing(400, message="no")):
+        async with model_at(chat=chat) as llm:
+            with pytest.raises(LanguageModelError) as caught:
+                await complete(llm, MESSAGES, OPTIONS)
+        assert "127.0.0.1" not in caught.value.message
 
 
 async def test_a_server_without_a_counter_is_over_estimated_and_asked_once() -> None:
     async with model_at(chat=streaming()) as llm:
-        assert await llm.count_tokens("some text") == estimate_tokens("some text")
+        assert await llm.count_tokens(["some text"]) == [estimate_tokens("some text")]
 
 
 async def test_the_window_is_the_servers_or_else_the_setting() -> None:

@@ -73,3 +73,43 @@ async def test_a_small_evidence_budget_shows_the_statements_nearest_to_the_quest
     assert "The lid of the mixer is green." in result.messages[-1].content
     assert result.prompt_tokens < 120
     assert result.passages == (long,)
+
+
+async def test_a_long_history_costs_a_bounded_number_of_requests() -> None:
+    history = tuple(Message(role, f"{role} turn {n} speaks") for n in range(5000) for role in ("user", "assistant"))
+    llm = ScriptedLanguageModel(["x"], window=500)
+    result = await pack(
+        llm, PromptParts("Answer.", history, PASSAGES, QUESTION), max_tokens=MAX_TOKENS, evidence_tokens=1000
+    )
+    assert len(llm.counted) <= 3
+    assert sum(map(len, llm.counted)) < 100
+    assert result.messages[-2] == history[-1]
+    assert 0 < result.dropped_turns < len(history)
+    assert result.dropped_turns + len(result.messages) - 2 == len(history)
+    assert result.prompt_tokens + MAX_TOKENS <= 500 < result.prompt_tokens + MAX_TOKENS + 20
+
+
+async def test_a_long_history_of_long_turns_is_cut_before_it_is_counted() -> None:
+    history = tuple(Message("user", "word " * 100_000) for _ in range(50))
+    llm = ScriptedLanguageModel(["x"], window=500)
+    result = await pack(
+        llm, PromptParts("Answer.", history, PASSAGES, QUESTION), max_tokens=MAX_TOKENS, evidence_tokens=1000
+    )
+    assert result.dropped_turns == 50
+    assert max(len(text) for texts in llm.counted for text in texts) < 1000
+
+
+async def test_many_passages_are_cut_in_a_bounded_number_of_requests() -> None:
+    passages = tuple(passage("a.pdf", page, f"The pump of page {page} has colour {page}.") for page in range(1, 51))
+    llm = ScriptedLanguageModel(["x"], window=500)
+    result = await pack(llm, PromptParts("Answer.", (), passages, QUESTION), max_tokens=20, evidence_tokens=5000)
+    assert result.passages == passages[: len(result.passages)]
+    assert 460 < result.prompt_tokens + 20 <= 500
+    assert len(llm.counted) < 12
+
+
+async def test_a_reply_longer_than_the_window_leaves_half_of_it_to_the_prompt() -> None:
+    llm = ScriptedLanguageModel(["x"], window=400)
+    result = await pack(llm, PARTS, max_tokens=100_000, evidence_tokens=1000)
+    assert (result.dropped_turns, result.dropped_passages) == (0, 0)
+    assert result.prompt_tokens + result.max_tokens == 400

@@ -141,4 +141,6 @@ async def test_a_prompt_that_we_hold_to_fit_is_taken_by_the_server(llm: OpenAILa
 
 async def test_the_servers_own_counter_is_used(llm: OpenAILanguageModel) -> None:
     assert await llm.context_window() > 1000
-    assert 10 < await llm.count_tokens(FILTER) < estimate_tokens(FILTER)
+    [filter_tokens, empty] = await llm.count_tokens([FILTER, ""])
+    assert 10 < filter_tokens < estimate_tokens(FILTER)
+    assert empty == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.driving import Desk, highlighted_rows
+from tests.browser.driving import ANSWER_MS, Desk, highlighted_rows
 from tests.platform.running import ROOT, RunningReadahead
 from tests.retrieval import pdf_samples as samples
 
@@ -53,6 +53,14 @@ def test_a_person_uploads_asks_and_sees_the_cited_line(
     desk.page.reload()
     expect(desk.page.locator(".ra-question")).to_have_text(QUESTION)
     expect(desk.page.locator(".ra-chip").first).to_be_visible()
+
+    desk.page.get_by_label("Your question").fill("After how many hours is the oil of the gearbox changed?")
+    desk.page.keyboard.press("Enter")
+    expect(desk.page.get_by_role("button", name="Stop")).to_be_visible()
+    desk.page.reload()  # the answer goes on
+    expect(desk.page.get_by_role("button", name="Send")).to_be_visible(timeout=ANSWER_MS)
+    expect(desk.page.locator(".ra-prose").last).to_contain_text("600", timeout=ANSWER_MS)
+    expect(desk.page.get_by_text("Stopped")).to_have_count(0)
     assert not desk.problems
 
 

@@ -17,8 +17,9 @@ from readahead_agents.settings import AgentSettings
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.kb_packs import KbPacks
-from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.tenants import TenantStore
@@ -88,10 +89,10 @@ async def running_gateway(
     llm = llm or ScriptedLanguageModel(["The answer stands in the passage."])
     llm_server = AbsentLlmServer(llm_url or f"http://127.0.0.1:{free_port()}")
     async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
-        engine = await open_database(database_url(home, ""))
-        stack.push_async_callback(engine.dispose)
-        tenants = TenantStore(engine)
-        upstream = LlmClient(llm_server.base_url, llm_server.api_key, idle_timeout_s=30)
+        database = await open_database(database_url(home, ""))
+        stack.push_async_callback(database.close)
+        tenants = TenantStore(database)
+        upstream = LlmClient(llm_server.base_url, llm_server.api_key, Patience(idle_s=30, answer_s=30))
         stack.push_async_callback(upstream.close)
         packs = KbPacks(library, upstream)
         runs = await open_runs(settings)
@@ -114,11 +115,12 @@ async def running_gateway(
             runs=runs,
             page_links=PageLinks(60),
             metrics=GatewayMetrics(),
+            drain=Drain(0.2),
         )
         key, _ = await tenants.create_key("acme", admin=True)
         other_key, _ = await tenants.create_key("globex")
         port = free_port()
-        await stack.enter_async_context(serving(create_app(context), bind_gateway("127.0.0.1", port)))
+        await stack.enter_async_context(serving(create_app(context), bind_gateway("127.0.0.1", port), context.drain))
         clients = await stack.enter_async_context(AsyncExitStack())
         yield Gateway(f"http://127.0.0.1:{port}", context, llm, key, other_key, clients)
 

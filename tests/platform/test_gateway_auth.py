@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 
 import openai
 import pytest
 
 from readahead_platform.gateway.app import create_app
+from readahead_platform.gateway.tenants import TenantStore
+from readahead_platform.store.database import database_url, open_database
 from tests.platform.gateway import Gateway
 
 OPEN = {"/health/live", "/health/ready", "/metrics"}
@@ -41,7 +44,7 @@ async def test_health_and_metrics_need_none(gateway: Gateway) -> None:
     assert (await without.get("/health/live")).json() == {"status": "live"}
     ready = await without.get("/health/ready")
     assert ready.status_code == 503
-    assert ready.json()["parts"] == {"library": "ready", "llm_server": "not_ready"}
+    assert ready.json()["parts"] == {"gateway": "ready", "library": "ready", "llm_server": "not_ready"}
     metrics = await without.get("/metrics")
     assert 'readahead_gateway_requests_total{method="GET",route="/health/ready",status="503"} 1.0' in metrics.text
 
@@ -86,3 +89,34 @@ async def test_a_list_of_keys_holds_no_key(gateway: Gateway) -> None:
     text = (await gateway.http().get("/v1/keys")).text
     assert gateway.key not in text
     assert gateway.other_key not in text
+
+
+async def test_first_keys_of_a_tenant_may_be_made_at_once(gateway: Gateway) -> None:
+    tenants = gateway.context.tenants
+    for tenant in ("hooli", "initech"):  # the second time over connections that are open
+        made = await asyncio.gather(*(tenants.create_key(tenant) for _ in range(16)))
+        assert len({key for key, _record in made}) == 16
+        assert len(await tenants.list_keys(tenant)) == 16
+
+
+async def test_a_home_may_have_a_name_that_means_something_in_a_url(tmp_path: Path) -> None:
+    home = tmp_path / "50% off?#"
+    home.mkdir()
+    database = await open_database(database_url(home, ""))
+    await TenantStore(database).create_key("acme")
+    await database.close()
+    assert "readahead.db" in names_in(home)
+    assert names_in(tmp_path) == [home.name]
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_a_dead_part_behind_the_library_turns_readiness_off_and_is_named(gateway: Gateway) -> None:
+    worker = next(task for task in asyncio.all_tasks() if task.get_name() == "ingest 0")
+    worker.cancel()
+    await asyncio.wait([worker])
+    ready = await gateway.http("").get("/health/ready")
+    assert ready.status_code == 503
+    assert ready.json()["parts"]["library"] == "not_ready: ingestion worker died; restart the service"

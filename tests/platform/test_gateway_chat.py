@@ -155,27 +155,102 @@ async def test_an_absent_llm_server_is_told_as_retryable(gateway: Gateway, ids: 
     assert plain.value.response.headers["retry-after"]
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({"n": 2}, "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"temperature": 9}, "temperature"),
-        ({"readahead": {"rote": "rag"}}, "readahead.rote"),
-        ({"messages": []}, "messages"),
-        ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
-        ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
-        ({"model": 3}, "model"),
-    ],
-)
-async def test_what_cannot_be_honoured_is_refused_by_name(
-    gateway: Gateway, ids: dict[str, str], body: dict[str, Any], param: str
-) -> None:
-    asked = {"model": "kb/manuals", "messages": [{"role": "user", "content": "How heavy?"}], **body}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"n": 2}, "n"),
+    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"temperature": 9}, "temperature"),
+    ({"readahead": {"rote": "rag"}}, "readahead.rote"),
+    ({"messages": []}, "messages"),
+    ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
+    ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"functions": [{"name": "f"}]}, "functions"),
+    ({"logprobs": True}, "logprobs"),
+    ({"top_logprobs": 3}, "top_logprobs"),
+    ({"presence_penalty": 0.5}, "presence_penalty"),
+    ({"frequency_penalty": -1}, "frequency_penalty"),
+    ({"logit_bias": {"5": 1}}, "logit_bias"),
+    ({"top_k": 40}, "top_k"),
+    ({"modalities": ["audio"]}, "modalities"),
+    ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
+    ({"timeout": 0}, "timeout"),
+    ({"readahead": {"top_k": 0}}, "readahead.top_k"),
+    ({"model": 3}, "model"),
+]
+HARMLESS: dict[str, Any] = {
+    "n": 1,
+    "stream": None,
+    "stream_options": None,
+    "max_tokens": None,
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "functions": None,
+    "response_format": {"type": "text"},
+    "logprobs": False,
+    "top_logprobs": None,
+    "presence_penalty": 0,
+    "frequency_penalty": 0.0,
+    "logit_bias": {},
+    "top_k": -1,
+    "repetition_penalty": 1.0,
+    "modalities": ["text"],
+    "readahead": None,
+    "user": "someone",
+    "store": False,
+    "metadata": {"a": "b"},
+    "service_tier": "auto",
+    "reasoning_effort": None,
+    "timeout": 60,
+}
+
+
+async def test_what_cannot_be_honoured_is_refused_by_name(gateway: Gateway, ids: dict[str, str]) -> None:
+    for body, param in REFUSED:
+        asked = {"model": "kb/manuals", "messages": [{"role": "user", "content": "How heavy?"}], **body}
+        response = await gateway.http().post("/v1/chat/completions", json=asked)
+        assert response.status_code == 400, response.text
+        assert response.json()["error"]["param"] == param
+    assert gateway.llm.calls == []
+
+
+async def test_what_clients_send_without_asking_for_anything_is_taken(gateway: Gateway, ids: dict[str, str]) -> None:
+    asked = {"model": "kb/manuals", "messages": QUESTION, **HARMLESS}
     response = await gateway.http().post("/v1/chat/completions", json=asked)
-    assert response.status_code == 400, response.text
-    assert response.json()["error"]["param"] == param
+    assert response.status_code == 200, response.text
+
+
+@pytest.mark.parametrize("route", ["rag", "agent"])
+async def test_sampling_options_reach_the_writing_on_every_route(
+    gateway: Gateway, ids: dict[str, str], route: str
+) -> None:
+    gateway.llm.script = say
+    await gateway.sdk().chat.completions.create(
+        model="kb/manuals",
+        messages=QUESTION,
+        max_tokens=300,
+        temperature=0.8,
+        top_p=0.4,
+        seed=5,
+        stop=["END"],
+        extra_body=ask(route),
+    )
+    options = gateway.llm.calls[-1].options
+    assert (options.max_tokens, options.temperature, options.top_p) == (300, 0.8, 0.4)
+    assert (options.seed, options.stop) == (5, ("END",))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_ends_when_its_own_time_is_over(gateway: Gateway, ids: dict[str, str], stream: bool) -> None:
+    gateway.llm.hold = lambda _call: asyncio.Event().wait()
+    body = {"model": "kb/manuals", "messages": QUESTION, "stream": stream, "timeout": 0.3}
+    response = await gateway.http().post("/v1/chat/completions", json=body)
+    assert '"code":"deadline_exceeded"' in response.text
+    if not stream:
+        assert (response.status_code, response.headers["x-should-retry"]) == (408, "false")
+    await until(lambda: gateway.llm.abandoned == 1)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -233,3 +308,52 @@ async def test_a_failure_in_mid_stream_is_an_error_frame_and_no_end(tmp_path: Pa
         assert "[DONE]" not in raw.text
         error = json.loads(raw.text.strip().splitlines()[-1].removeprefix("data: "))["error"]
         assert (error["code"], error["type"]) == ("model_unavailable", "server_error")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stopping_gateway_ends_what_it_cannot_wait_for_with_an_error(
+    gateway: Gateway, ids: dict[str, str], stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = asyncio.Event()
+
+    async def hold(_call: object) -> None:
+        held.set()
+        await asyncio.Event().wait()
+
+    gateway.llm.hold = hold
+    body = {"model": "kb/manuals", "messages": QUESTION, "stream": stream}
+    asking = asyncio.create_task(gateway.http().post("/v1/chat/completions", json=body))
+    await held.wait()
+    stopping = asyncio.create_task(gateway.context.drain.run())
+    await until(lambda: gateway.context.drain.is_draining)
+    refused = await gateway.http().get("/v1/files")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "server_stopping")
+    assert (await gateway.http().get("/health/live")).status_code == 200
+    await stopping
+    response = await asking
+    assert '"code":"server_stopping"' in response.text
+    assert response.status_code == (200 if stream else 503)
+    assert "[DONE]" not in response.text
+    assert gateway.llm.running == 0
+    assert caplog.records == []
+
+
+async def test_a_stopping_gateway_waits_for_what_is_almost_done(gateway: Gateway, ids: dict[str, str]) -> None:
+    held, release = asyncio.Event(), asyncio.Event()
+
+    async def hold(_call: object) -> None:
+        held.set()
+        await release.wait()
+
+    gateway.llm.hold = hold
+    asking = asyncio.create_task(ask_once(gateway))
+    await held.wait()
+    stopping = asyncio.create_task(gateway.context.drain.run())
+    release.set()
+    assert await asking == ANSWER
+    await stopping
+
+
+async def ask_once(gateway: Gateway) -> str | None:
+    answered = await gateway.sdk().chat.completions.create(model="kb/manuals", messages=QUESTION)
+    return answered.choices[0].message.content

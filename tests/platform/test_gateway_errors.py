@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.platform.gateway import Gateway
 
@@ -23,11 +26,15 @@ def envelope(response: httpx.Response) -> dict[str, str]:
     ("method", "path", "body", "status", "code"),
     [
         ("GET", "/v1/nothing/here", None, 404, "unknown_url"),
-        ("PUT", "/v1/files", None, 404, "unknown_url"),
-        ("POST", "/v1/vector_stores", b"{", 400, "invalid_value"),
+        ("PUT", "/v1/files", None, 405, "method_not_allowed"),
+        ("POST", "/v1/vector_stores", b"{", 400, "invalid_json"),
         ("POST", "/v1/vector_stores", b'{"name": 3}', 400, "invalid_value"),
         ("POST", "/v1/vector_stores", b'{"name": "  "}', 400, "invalid_name"),
         ("POST", "/v1/chat/completions", b"[]", 400, "invalid_value"),
+        ("POST", "/v1/chat/completions", b'{"a":' + b"[" * 9000 + b"]" * 9000 + b"}", 400, "invalid_json"),
+        ("POST", "/v1/chat/completions", b'{"seed": ' + b"9" * 5000 + b"}", 400, "invalid_json"),
+        ("POST", "/v1/chat/completions", b'{"model": "\xff"}', 400, "invalid_json"),
+        ("POST", "/v1/chat/completions", b'{"model": "\xed\xa0\x80"}', 400, "invalid_value"),
         ("GET", "/v1/vector_stores?limit=0", None, 400, "invalid_value"),
         ("POST", "/v1/files", b"no form", 400, "invalid_value"),
         ("GET", "/v1/files/file-unknown", None, 404, "not_found"),
@@ -75,8 +82,123 @@ async def test_an_unforeseen_error_tells_nothing_of_its_inside(
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(gateway.context.library, "list_files", broken)
-    response = await gateway.http().get("/v1/files")
+    http = gateway.http()
+    response = await http.get("/v1/files")
     assert response.status_code == 500
+    assert response.headers["x-request-id"].startswith("req_")
+    assert caplog.text.count("Traceback") == 1
     assert envelope(response)["code"] == "internal_error"
     assert "secret detail" not in response.text
     assert "secret detail" in caplog.text
+    assert 'route="/v1/files",status="500"} 1.0' in (await http.get("/metrics")).text
+    for _ in range(3):  # on the same connection, which the error has not closed
+        assert (await http.get("/v1/vector_stores")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("DELETE", "/v1/chat/completions", "POST"),
+        ("HEAD", "/v1/files", "GET, POST"),
+        ("OPTIONS", "/v1/keys/key_x", "DELETE"),
+        ("TRACE", "/v1/models", "GET"),
+    ],
+)
+async def test_a_wrong_method_is_told_which_are_right(gateway: Gateway, method: str, path: str, allow: str) -> None:
+    response = await gateway.http().request(method, path)
+    assert response.status_code == 405
+    assert response.headers["allow"] == allow
+    assert response.headers["content-type"] == "application/json"
+
+
+async def test_options_of_an_unknown_path_are_unknown(gateway: Gateway) -> None:
+    response = await gateway.http().options("/v1/nothing")
+    assert (response.status_code, envelope(response)["code"]) == (404, "unknown_url")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/chat/completions", '{"model": "m", "temperature": NaN}', "temperature"),
+        ("/v1/chat/completions", '{"model": "m", "temperature": 1e999}', "temperature"),
+        ("/v1/chat/completions", '{"model": "m", "messages": [{"content": "\\ud800"}]}', "messages[0].content"),
+        ("/v1/completions", '{"model": "m", "logit_bias": {"5": -Infinity}}', "logit_bias.5"),
+        ("/v1/embeddings", '{"model": "m", "input": ["a", "\\udfff"]}', "input[1]"),
+        ("/v1/vector_stores", '{"name": "half \\ud83d"}', "name"),
+        ("/v1/vector_stores/x/files", '{"file_id": "\\ud83d"}', "file_id"),
+        ("/v1/vector_stores/x/files", '{"file_id": "file-x", "password": "\\ud83d"}', "password"),
+    ],
+)
+async def test_what_only_python_can_hold_is_refused_at_its_place(
+    gateway: Gateway, path: str, body: str, param: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = await gateway.http().post(path, content=body, headers=headers)
+    assert response.status_code == 400, response.text
+    assert envelope(response)["param"] == param
+
+
+async def test_a_whole_surrogate_pair_is_a_character(gateway: Gateway) -> None:
+    headers = {"Content-Type": "application/json"}
+    made = await gateway.http().post("/v1/vector_stores", content=b'{"name": "\\ud83d\\ude00"}', headers=headers)
+    assert made.json()["name"] == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message", "param"),
+    [
+        ("POST", "/v1/vector_stores", b'{"name": ', "not valid JSON: Expecting value at character 9", None),
+        ("POST", "/v1/vector_stores", b"", "must be a JSON object", None),
+        ("GET", "/v1/vector_stores?limit=x", None, "limit: Input should be a valid integer", "limit"),
+        ("POST", "/v1/vector_stores/x/search", b'{"query": 3}', "query: Input should be a valid string", "query"),
+        ("POST", "/v1/chat/completions", b'{"model": "m", "stream": "yes"}', "'yes' is neither", "stream"),
+        (
+            "POST",
+            "/v1/chat/completions",
+            b'{"model": "kb/m", "messages": [{"role": "user"}], "stream": "yes"}',
+            "stream: ",
+            "stream",
+        ),
+    ],
+)
+async def test_a_message_names_the_field_and_nothing_of_its_reader(
+    gateway: Gateway, method: str, path: str, body: bytes | None, message: str, param: str | None
+) -> None:
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    response = await gateway.http().request(method, path, content=body, headers=headers)
+    assert response.status_code == 400, response.text
+    error = envelope(response)
+    assert message in error["message"]
+    assert error["param"] == param
+
+
+async def test_an_unknown_model_is_told_with_those_there_are(gateway: Gateway) -> None:
+    for number in range(22):
+        await gateway.context.library.create_kb("acme", f"kb-{number}")
+    body = {"model": "kb/none", "messages": [{"role": "user", "content": "Who?"}]}
+    response = await gateway.http().post("/v1/chat/completions", json=body)
+    message = envelope(response)["message"]
+    assert "kb/kb-0, kb/kb-1," in message
+    assert "and 2 more" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (OperationalError("INSERT secret", {}, sqlite3.OperationalError("database or disk is full")), 507, "disk_full"),
+        (OperationalError("SELECT secret", {}, sqlite3.OperationalError("locked")), 503, "storage_unavailable"),
+        (OSError(errno.ENOSPC, "secret"), 507, "disk_full"),
+        (OSError(errno.EIO, "secret"), 500, "internal_error"),
+    ],
+)
+async def test_a_full_disk_is_told_without_a_word_of_the_database(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, code: str
+) -> None:
+    async def full(tenant: str, name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(gateway.context.library, "create_kb", full)
+    response = await gateway.http().post("/v1/vector_stores", json={"name": "new"})
+    assert (response.status_code, envelope(response)["code"]) == (status, code)
+    assert "secret" not in response.text
+    assert response.headers.get("x-should-retry") == (None if status == 503 else "false")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.ports import bind_gateway
 from readahead_platform.service import serving
 from readahead_serving.api.app import create_app
@@ -50,7 +51,7 @@ async def gateway(tmp_path: Path, bench: Bench) -> AsyncIterator[Gateway]:
     app = create_app(ServingSettings(), Models(language=model, expected=("small",)))
     port = free_port()
     async with (
-        serving(app, bind_gateway("127.0.0.1", port)),
+        serving(app, bind_gateway("127.0.0.1", port), Drain(0.2)),
         running_gateway(tmp_path / "home", llm_url=f"http://127.0.0.1:{port}") as running,
     ):
         running.llm.script = [ANSWER]
@@ -116,20 +117,26 @@ async def test_a_new_document_makes_the_pack_stale_until_its_successor_is_ready(
     more = samples.write_pdf(tmp_path / "valves.pdf", samples.lines("Valve 7 opens at 3 bar and closes at 2 bar."))
     file = await gateway.sdk().files.create(file=more, purpose="assistants")
     await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
+    begin = (await call(gateway, "GET", f"/v1/packs/{old['id']}/messages"))["data"][0]["content"]
     stale = await call(gateway, "GET", f"/v1/vector_stores/{ids['store']}/pack")
     assert (stale["state"], stale["reason"].partition(":")[0]) == ("stale", "documents_changed")
     bench.engine.core.hold = True
-    refused = await gateway.http().post(
-        "/v1/chat/completions", json={"model": "kb/manuals", "messages": [QUESTION], "readahead": {"route": "cag"}}
-    )
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "pack_unavailable")
-    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag", "a stale pack must not answer"
+    for route in ("auto", "cag"):
+        chosen = (await ask(gateway, route))["readahead"]["route"]
+        assert chosen["chosen"] == "cag"
+        assert "documents_changed" in chosen["why"]
+        read = gateway.llm.calls[-1].messages[0].content
+        assert "The warranty of the pump lasts 30 months" in read
+        assert read.endswith("Valve 7 opens at 3 bar and closes at 2 bar."), "the new document stands in the tail"
+    assert read.startswith(str(begin)), "the old pack's tokens come first, so that they are not computed"
     await until(lambda: len(bench.engine.core.held) == 1)
     bench.engine.core.hold = False
     pack_id, salt, tokens = bench.engine.core.held.pop()
     bench.engine.core.build_pack(pack_id, salt, tokens)
     await until(lambda: [record.is_ready for record in bench.shelf.everybodys()] == [True])
-    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "cag"
+    chosen = (await ask(gateway))["readahead"]["route"]
+    assert chosen["chosen"] == "cag"
+    assert "documents_changed" not in chosen["why"]
     new = await call(gateway, "GET", f"/v1/vector_stores/{ids['store']}/pack")
     assert new["extends"] == old["id"]
     assert [document["title"] for document in new["documents"]] == ["manual.pdf", "valves.pdf"]
@@ -144,8 +151,16 @@ async def test_a_removed_document_answers_no_more_from_the_pack(
     file = await gateway.sdk().files.create(file=more, purpose="assistants")
     await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
     await packed(gateway, bench, ids["store"])
+    bench.engine.core.hold = True
     await gateway.sdk().vector_stores.files.delete(file.id, vector_store_id=ids["store"])
-    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag"
+    answer = await ask(gateway, "cag")
+    assert "documents_changed: " in answer["readahead"]["route"]["why"]
+    read = gateway.llm.calls[-1].messages[0].content
+    assert "The warranty of the pump lasts 30 months" in read
+    assert "Valve 7" not in read, "the old pack holds it still, and no question may read so far"
+    bench.engine.core.hold = False
+    pack_id, salt, tokens = bench.engine.core.held.pop()
+    bench.engine.core.build_pack(pack_id, salt, tokens)
     await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
     await ask(gateway, "cag")
     assert "Valve 7" not in gateway.llm.calls[-1].messages[0].content

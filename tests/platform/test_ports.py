@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import pytest
+
+from readahead_platform.errors import StartError
 from readahead_platform.ports import bind_gateway
 
 
@@ -23,3 +26,10 @@ async def test_small_answers_leave_at_once() -> None:
             await seen.wait()
             writer.close()
     assert delayed == [1]
+
+
+def test_a_port_that_somebody_has_bound_and_not_opened_yet_is_taken_by_one_only() -> None:
+    with bind_gateway("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(StartError, match=rf"{port}.*--port"):
+            bind_gateway("127.0.0.1", port)

@@ -14,6 +14,7 @@ import pytest
 
 from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.ports import bind_gateway
 from readahead_platform.service import serving
 from readahead_serving.api.app import create_app
@@ -53,7 +54,7 @@ async def with_model(
     model = LanguageModel(MODEL, ScriptedEngine(replies.script), tokenizer, 8192)
     app, port = create_app(ServingSettings(), Models(language=model, expected=(MODEL,))), free_port()
     async with (
-        serving(app, bind_gateway("127.0.0.1", port)),
+        serving(app, bind_gateway("127.0.0.1", port), Drain(0.2)),
         running_gateway(home, llm_url=f"http://127.0.0.1:{port}", mcp_servers=servers) as gateway,
     ):
         yield gateway
@@ -242,7 +243,7 @@ async def test_a_failure_keeps_its_code(gateway: Gateway) -> None:
     ("body", "param"),
     [
         ({"tools": [{"type": "mcp", "server_label": "evil", "server_url": "http://169.254.169.254/mcp"}]}, "tools"),
-        ({"tools": [{"type": "web_search"}]}, "tools.0"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
         ({"background": True, "store": False}, "background"),
         ({"input": [{"role": "assistant", "content": "Hello."}]}, "input"),
         ({"conversation": "conv_1"}, "conversation"),

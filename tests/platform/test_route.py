@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from readahead_platform.errors import ApiError
-from readahead_platform.routing.route import choose_route
+from readahead_platform.routing.route import MAX_DELTA_TOKENS, PackOffer, choose_route
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,15 @@ def test_a_pack_that_does_not_exist_cannot_be_asked() -> None:
     with pytest.raises(ApiError) as raised:
         choose_route("cag", "How heavy is the pump?")
     assert (raised.value.status, raised.value.code) == (400, "pack_unavailable")
+
+
+def test_a_pack_whose_documents_changed_is_read_where_little_is_new_or_where_it_is_asked_for() -> None:
+    question = "How heavy is the pump?"
+    little = PackOffer(is_ready=True, tokens=2000, delta_tokens=MAX_DELTA_TOKENS)
+    much = PackOffer(is_ready=True, tokens=2000, delta_tokens=MAX_DELTA_TOKENS + 1)
+    assert choose_route("auto", question, little, 3000).chosen == "cag"
+    assert choose_route("auto", question, much, 3000).chosen == "rag"
+    assert choose_route("cag", question, much, 3000).chosen == "cag"
+    for offer in (little, much):
+        assert f"documents_changed: {offer.delta_tokens} tokens" in choose_route("auto", question, offer, 3000).why
+    assert "documents_changed" not in choose_route("auto", question, PackOffer(is_ready=True, tokens=9), 3000).why

@@ -82,3 +82,9 @@ def test_a_child_reads_the_settings_that_its_parent_hands_on(tmp_path: Path) -> 
     ).settings.serving.model_copy(update={"api_key": "secret"})
     child = read_settings(environ=environment_of(parent, "serving"), cwd=tmp_path).settings.serving
     assert child == parent
+
+
+@pytest.mark.parametrize(("home", "says"), [("", "READAHEAD_HOME.*empty"), ("~no-such-user/x", "no such user")])
+def test_a_home_that_names_no_folder_is_an_error(home: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=says):
+        read_settings(environ={"READAHEAD_HOME": home}, cwd=tmp_path)

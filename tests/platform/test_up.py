@@ -33,7 +33,8 @@ def test_the_greeting_tells_where_to_go_and_what_to_ask(readahead_up: RunningRea
     assert readahead_up.url in greeting
     assert readahead_up.api_key in greeting
     assert "readahead ask samples" in greeting
-    assert (readahead_up.home / "credentials.json").stat().st_mode & 0o777 == 0o600
+    for private in ("credentials.json", "readahead.db", "files", "indexes", "logs"):
+        assert (readahead_up.home / private).stat().st_mode & 0o077 == 0
 
 
 def test_an_uploaded_document_is_answered_with_its_page(readahead_up: RunningReadahead, manuals: str) -> None:
@@ -127,11 +128,13 @@ def test_the_command_line_manages_knowledge_bases(readahead_up: RunningReadahead
     assert readahead_up.cli("kb", "create", "shelf").returncode == 0
     locked = bad_file(tmp_path / "locked.pdf", manual)
     page = bad_file(tmp_path / "page.html", manual)
-    added = readahead_up.cli("kb", "add", "shelf", str(manual), str(locked), str(page), "--json")
+    files = (tmp_path / "none.pdf", manual, locked, page, tmp_path)
+    added = readahead_up.cli("kb", "add", "shelf", *map(str, files), "--json")
     assert added.returncode == 1
     documents = json.loads(added.stdout.splitlines()[-1])["documents"]
-    assert [d["state"] for d in documents] == ["searchable", "failed", "failed"]
-    assert [d["error"]["code"] for d in documents[1:]] == ["password_required", "not_pdf"]
+    assert [d["state"] for d in documents] == ["failed", "searchable", "failed", "failed", "failed"]
+    codes = [d["error"]["code"] for d in documents if "error" in d]
+    assert codes == ["unreadable_file", "password_required", "not_pdf", "unreadable_file"]
     again = readahead_up.cli("kb", "add", "shelf", str(locked))
     assert again.returncode == 1
     assert again.stderr.strip().splitlines()[-1].endswith("(password_required)")
@@ -142,6 +145,10 @@ def test_the_command_line_manages_knowledge_bases(readahead_up: RunningReadahead
     assert "30 months" in found[0]["text"]
     listed = json.loads(readahead_up.cli("kb", "list", "--json").stdout)["knowledge_bases"]
     assert {kb["name"]: kb["searchable"] for kb in listed}["shelf"] == 1
+    assert readahead_up.cli("kb", "remove", "shelf", "no.pdf").returncode == 1
+    assert readahead_up.cli("kb", "remove", "shelf", "manual.pdf").returncode == 0
+    left = json.loads(readahead_up.cli("kb", "status", "shelf", "--json").stdout)["documents"]
+    assert {d["document"] for d in left} == {"locked.pdf", "page.html"}
     assert readahead_up.cli("kb", "delete", "shelf").returncode == 0
     gone = readahead_up.cli("kb", "status", "shelf")
     assert (gone.returncode, gone.stderr.count("\n")) == (1, 1)
@@ -151,7 +158,9 @@ def test_the_command_line_manages_knowledge_bases(readahead_up: RunningReadahead
     ("arguments", "environment", "says"),
     [
         (("ask", "samples", QUESTION), {"READAHEAD_API_KEY": "sk-ra-wrong"}, "unknown or revoked"),
-        (("ask", "no-such-kb", QUESTION), {}, "kb/no-such-kb"),
+        (("ask", "no-such-kb", QUESTION), {}, "readahead kb list"),
+        (("kb", "status", "no-such-kb"), {}, "readahead kb list"),
+        (("kb", "create", " "), {}, "name"),
         (("ask", "samples", QUESTION, "--route", "cag"), {}, "kb pack"),
         (("kb", "create", "samples"), {}, "samples"),
     ],

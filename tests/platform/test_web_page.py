@@ -200,6 +200,29 @@ async def test_leaving_the_page_ends_the_model(gateway: Gateway, user: User, lin
     await until(lambda: gateway.llm.running == 0)
 
 
+async def test_a_reload_does_not_end_an_answer(gateway: Gateway, user: User, links: SignInLinks, manual: Path) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    await library_parts.add(gateway.context.library, kb.id, manual, tenant=TENANT)
+    go_on = asyncio.Event()
+
+    async def hold(_call: ScriptedCall) -> None:
+        await go_on.wait()
+
+    gateway.llm.script = ["The Halden pump weighs 41 kilograms without its frame."]
+    gateway.llm.hold = hold
+    await signed_in(user, gateway, links)
+    await ask(user, "How many kilograms does the Halden pump weigh?")
+    await until(lambda: gateway.llm.running == 1)
+    left = user.client
+    assert left is not None
+    await signed_in(user, gateway, links)
+    await sees(user, "How many kilograms")
+    left.delete()
+    go_on.set()
+    await sees(user, "p. 1")
+    await user.should_not_see("Stopped")
+
+
 async def test_a_model_that_is_away_is_told_in_one_sentence(
     gateway: Gateway, user: User, links: SignInLinks, manual: Path
 ) -> None:

@@ -6,19 +6,20 @@ import stat
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from readahead_agents.events import Answered, CitationFound, PlanMade, StepFinished, StepStarted, Token
 from readahead_agents.llm import TokenUsage
-from readahead_platform.routing.route import RouteChosen
+from readahead_platform.routing.route import Route, RouteChosen
 from readahead_platform.web.prose import answer_html
 from readahead_platform.web.secret import storage_folder, storage_secret
 from readahead_platform.web.sign_in_links import MAX_OPEN, SignInLinks
 from readahead_platform.web.sources import marks, number_sources
 from readahead_platform.web.suggestions import suggestions
 from readahead_platform.web.turns import HISTORY_TURNS, MAX_CONVERSATIONS, MAX_TURNS, Tab, Turn, messages_for
-from readahead_platform.web.wording import document_line, progress, unread_line
+from readahead_platform.web.wording import ROUTE_NAMES, document_line, progress, unread_line
 from readahead_retrieval.types import Box, Citation, Document, DocumentState
 
 
@@ -73,12 +74,23 @@ def test_citations_of_one_page_are_one_source() -> None:
     assert marks(cited, [first, second]) == [(10, 1), (20, 2), (30, 1)]
 
 
+def test_a_quote_that_stands_in_another_is_shown_once() -> None:
+    quotes = ("The oil is\nchanged.", "The oil is changed.", "Warning: The oil is changed. Twice.", "Else.")
+    (source,) = number_sources([citation("b", 3, 10, quote) for quote in quotes])
+    assert source.quotes == ("Warning: The oil is changed. Twice.", "Else.")
+
+
+@pytest.mark.parametrize("route", get_args(Route))
+def test_every_route_that_an_answer_can_take_has_a_name(route: Route) -> None:
+    assert ROUTE_NAMES[route]
+
+
 def test_a_turn_follows_the_events_of_an_agent_run() -> None:
     turn = Turn("q")
     for event in (
         RouteChosen("agent", "why"),
         PlanMade((), "first this", ("then that",)),
-        StepStarted("s1", "query_rag_with_context", {}),
+        StepStarted("s1", "query_rag_with_context", {"question": "which?"}),
         StepStarted("s2", "generate_analysis", {}),
         StepFinished("s1", "query_rag_with_context", False, "it failed", 12.0),
         Token("Yes"),
@@ -86,7 +98,10 @@ def test_a_turn_follows_the_events_of_an_agent_run() -> None:
         CitationFound(citation("a", 1, 4)),
     ):
         turn.apply(event)
-    assert [(step.ok, step.summary) for step in turn.steps] == [(False, "it failed"), (None, "")]
+    assert [(step.about, step.ok, step.summary) for step in turn.steps] == [
+        ("which?", False, "it failed"),
+        ("", None, ""),
+    ]
     assert (turn.answer, len(turn.citations), turn.reasoning) == ("Yes.", 1, "first this")
     turn.apply(Answered("Yes!", (), TokenUsage(), "length", covered=True))
     turn.done = True

@@ -280,6 +280,14 @@ async def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None
             await library.save_file(TENANT, name, blocks(b"x"))
 
 
+@pytest.mark.parametrize("name", ["", " \t", "a\nb", "a\u2028b", "\u200b", "/a", "a/", "/"])
+async def test_a_knowledge_base_needs_a_name_that_can_be_seen_and_asked(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as library:
+        with pytest.raises(InvalidName):
+            await library.create_kb(TENANT, name)
+        assert (await library.create_kb(TENANT, "a/b 공유 🙂")).name == "a/b 공유 🙂"
+
+
 async def test_a_knowledge_base_is_found_by_name_in_either_form_and_by_id(tmp_path: Path) -> None:
     async with opened(tmp_path) as library:
         kb = await library.create_kb(TENANT, "re\u0301sume\u0301s")

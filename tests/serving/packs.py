@@ -14,6 +14,7 @@ from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pack_manifest import PackIdentity
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
+from readahead_serving.engine.kv.pack_table import common_prefix
 from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import BuildProgress
 from readahead_serving.engine.pack_worker import PackWorker
@@ -66,7 +67,8 @@ class StandInCore:
         if self.hold:
             self.held.append((pack_id, salt, token_ids))
             return
-        cached = max((kv.num_tokens for s, kv in self.attached.values() if _reads(s, kv, salt, token_ids)), default=0)
+        known = [kv.token_ids for of_salt, kv in self.attached.values() if of_salt == salt]
+        cached = max((common_prefix(tokens, token_ids) for tokens in known), default=0)
         self.built[pack_id] = kv_of(token_ids)
         self.ends.append(SequenceOutput(request_id=pack_id, token_ids=[], finish_reason="length", cached_tokens=cached))
 
@@ -87,10 +89,6 @@ class StandInCore:
     def abort(self, request_id: str) -> None:
         self.held = [one for one in self.held if one[0] != request_id]
         self.ends.append(SequenceOutput(request_id=request_id, token_ids=[], finish_reason="abort"))
-
-
-def _reads(salt: str, kv: PackKV, asked: str, tokens: list[int]) -> bool:
-    return salt == asked and tokens[: kv.num_tokens] == kv.token_ids
 
 
 class StandInEngine:

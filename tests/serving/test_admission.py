@@ -14,7 +14,13 @@ from readahead_serving.errors import DeadlineExceeded, EngineBusy
 from readahead_serving.settings import ServingSettings
 
 COSTS = StepCosts(
-    step_s=0.0, decode_row_s=0.01, decode_context_s=0, prefill_token_s=0.001, prefill_pair_s=0, is_measured=True
+    step_s=0.0,
+    decode_row_s=0.01,
+    decode_context_s=0,
+    prefill_token_s=0.001,
+    prefill_pair_s=0,
+    prefill_context_s=0,
+    is_measured=True,
 )
 IDLE = EngineStats(
     steps=9,
@@ -83,6 +89,16 @@ def test_prompts_that_share_a_computed_prefix_cost_only_their_own_tokens() -> No
     other.end("first", 10)
     other.admit(asked("another tenant's", 6400, salt="b"), served)
     assert other.predicted_wait_s(served) == pytest.approx(6.4)
+
+
+def test_questions_on_a_pack_cost_only_their_own_tokens_from_the_first_on() -> None:
+    under_test, without = control(), control()
+    for number in range(100):
+        under_test.admit(asked(f"q{number}", 6040), IDLE, 6000)
+    assert under_test.predicted_wait_s(IDLE) == pytest.approx(4.0, rel=0.01)
+    with pytest.raises(EngineBusy):
+        for number in range(3):
+            without.admit(asked(f"q{number}", 6040), IDLE)
 
 
 def test_a_full_batch_counts_the_time_until_a_place_is_free() -> None:

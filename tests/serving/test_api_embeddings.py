@@ -13,8 +13,12 @@ import numpy as np
 import pytest
 from openai import AsyncOpenAI
 
+from readahead_serving.api.models import Models
+from readahead_serving.embedding_process import EmbeddingProcess
 from readahead_serving.embeddings import EmbeddingModel
-from readahead_serving.errors import EngineUnavailable, ModelLoadError
+from readahead_serving.errors import EngineUnavailable, GenerationFailed, ModelLoadError
+from tests.serving import unruly_worker
+from tests.serving.generation import until
 from tests.serving.llm_server import LlmServer
 
 MODEL = "all-minilm-l6-v2"
@@ -29,7 +33,7 @@ async def client(llm_server: LlmServer) -> AsyncIterator[AsyncOpenAI]:
 
 @pytest.fixture
 async def model(minilm_path: Path) -> AsyncIterator[EmbeddingModel]:
-    model = await EmbeddingModel.start(MODEL, minilm_path, threads=1, dtype="float32")
+    model = await EmbeddingModel.start(MODEL, minilm_path, threads=1, dtype="float32", stall_s=60)
     yield model
     await model.close()
 
@@ -140,10 +144,48 @@ async def test_a_killed_process_fails_its_batch_and_is_replaced(model: Embedding
     assert len(await model.embed([chunk])) == 1
 
 
+@pytest.fixture
+async def unruly(minilm_path: Path) -> AsyncIterator[EmbeddingModel]:
+    """Over a process that misbehaves as the first token says, in which a batch may take two seconds."""
+    import tokenizers
+
+    process = EmbeddingProcess(
+        minilm_path, threads=1, dtype="float32", stall_s=2.0, module="tests.serving.unruly_worker"
+    )
+    await process.loaded()
+    model = EmbeddingModel("unruly", process, tokenizers.Tokenizer.from_file(str(minilm_path / "tokenizer.json")))
+    yield model
+    await model.close()
+
+
+@pytest.mark.parametrize("manner", [unruly_worker.HANG, unruly_worker.NONSENSE, unruly_worker.TOO_SHORT])
+async def test_a_process_that_hangs_or_talks_nonsense_is_replaced(unruly: EmbeddingModel, manner: int) -> None:
+    models = Models(embedding=unruly)
+    await until(unruly.is_ready, "the worker is ready")
+    before = unruly.pid
+    caught = asyncio.create_task(unruly.embed([[manner]]))
+    await until(lambda: not unruly.is_ready(), "the worker is not ready")
+    assert "unruly" in (models.unready_reason() or "")
+    with pytest.raises(EngineUnavailable, match="restarted") as raised:
+        await caught
+    assert raised.value.retry_after_s >= 1
+    await until(unruly.is_ready, "the worker is ready")
+    assert unruly.pid != before
+    assert models.unready_reason() is None
+    assert len(await unruly.embed([[unruly_worker.WELL]])) == 1
+
+
+async def test_the_batches_after_one_that_cannot_be_sent_are_computed(unruly: EmbeddingModel) -> None:
+    await until(unruly.is_ready, "the worker is ready")
+    with pytest.raises(GenerationFailed):
+        await unruly.embed([[2**70]])  # more than MessagePack can write
+    assert len(await unruly.embed([[unruly_worker.WELL]])) == 1
+
+
 async def test_a_folder_that_holds_no_model_is_a_load_error(tmp_path: Path, minilm_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=r"tokenizer\.json"):
-        await EmbeddingModel.start("none", tmp_path, threads=1, dtype="float32")
+        await EmbeddingModel.start("none", tmp_path, threads=1, dtype="float32", stall_s=60)
     (tmp_path / "tokenizer.json").write_bytes((minilm_path / "tokenizer.json").read_bytes())
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelLoadError, match="can't be loaded"):
-        await EmbeddingModel.start("none", tmp_path, threads=1, dtype="float32")
+        await EmbeddingModel.start("none", tmp_path, threads=1, dtype="float32", stall_s=60)

@@ -74,6 +74,10 @@ def tool(name: str, **parameters: Any) -> dict[str, Any]:
         ({"structured_outputs": {}}, "structured_outputs"),
         ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs"),
         ({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}, "structured_outputs"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream": 1}, "stream"),
+        ({"stream": True, "stream_options": {"include_usage": "true"}}, "stream_options.include_usage"),
+        ({"logprobs": "true"}, "logprobs"),
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": "warm"}, "temperature"),
         ({"top_p": -0.1}, "top_p"),
@@ -165,6 +169,19 @@ async def test_what_the_engine_refuses_at_once_is_a_status_for_streams_too(
         assert int(response.headers["retry-after"]) >= 1
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_structure_that_proves_impossible_is_the_senders_fault_and_no_success(
+    stream: bool, smollm2_tokenizer: PromptTokenizer
+) -> None:
+    async def refuses(request: GenerationRequest) -> AsyncGenerator[GenerationDelta]:
+        yield delta(request, "", 0, "refused", "No completion can be held to this.")
+
+    response = await post(smollm2_tokenizer, CHAT, chat_body(stream=stream), refuses)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], error["message"]) == ("structure_not_followed", "No completion can be held to this.")
+
+
 async def test_a_bug_is_an_internal_error_that_clients_do_not_retry(smollm2_tokenizer: PromptTokenizer) -> None:
     response = await post(smollm2_tokenizer, CHAT, chat_body(), raising(ZeroDivisionError("secret")))
     assert response.status_code == 500
@@ -226,6 +243,74 @@ async def test_a_body_that_is_no_json_a_path_and_a_method_unknown_get_the_envelo
     for response in (broken, form, lost, wrong):
         assert set(response.json()["error"]) == {"message", "type", "param", "code"}
         assert response.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [(b'{"model": }', "at character 10"), (b'{"model": "x"', "at character 13"), (b"\xff", "UTF-8")],
+)
+async def test_what_is_wrong_with_json_is_told_with_its_place(
+    body: bytes, says: str, smollm2_tokenizer: PromptTokenizer
+) -> None:
+    async with client_of(scripted_app(ScriptedEngine(two_words), smollm2_tokenizer)) as client:
+        response = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert says in error["message"]
+    assert (error["param"], error["code"]) == (None, "invalid_json")
+
+
+async def test_a_method_that_a_path_does_not_take_is_told_with_those_that_it_takes(
+    smollm2_tokenizer: PromptTokenizer,
+) -> None:
+    async with client_of(scripted_app(ScriptedEngine(two_words), smollm2_tokenizer)) as client:
+        for path, allow in ((CHAT, "POST"), ("/v1/models", "GET, HEAD"), ("/v1/packs/x", "GET, HEAD, PATCH, DELETE")):
+            wrong = await client.put(path)
+            assert (wrong.status_code, wrong.headers["allow"]) == (405, allow)
+            assert wrong.json()["error"]["code"] == "method_not_allowed"
+            asked = await client.options(path)
+            assert (asked.status_code, asked.headers["allow"], asked.content) == (204, allow, b"")
+        head, got = await client.head("/v1/models"), await client.get("/v1/models")
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == got.headers["content-length"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "param"),
+    [
+        (CHAT, {"messages": [{"role": "user", "content": "word " * 50_000}]}, "messages"),
+        ("/v1/completions", {"prompt": "word " * 50_000}, "prompt"),
+        ("/v1/completions", {"prompt": ["short", "word " * 50_000]}, "prompt"),
+    ],
+)
+async def test_a_hopeless_prompt_is_refused_by_its_length_alone(
+    path: str, fields: dict[str, Any], param: str, smollm2_tokenizer: PromptTokenizer
+) -> None:
+    response = await post(smollm2_tokenizer, path, {"model": MODEL, **fields})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], error["param"]) == ("context_length_exceeded", param)
+    assert "you requested at least" in error["message"], "not counted"
+
+
+async def test_white_space_that_a_template_trims_is_no_hopeless_prompt(smollm2_tokenizer: PromptTokenizer) -> None:
+    asked = chat_body(messages=[{"role": "user", "content": "Hi" + " " * 100_000}])
+    error = (await post(smollm2_tokenizer, CHAT, asked)).json()["error"]
+    assert "at least" not in error["message"]
+
+
+async def test_more_completions_than_are_ever_taken_at_once_are_refused_for_good(
+    smollm2_tokenizer: PromptTokenizer,
+) -> None:
+    limits = {"max_running": 2, "max_waiting": 6}
+    prompts: dict[str, Any] = {"model": MODEL, "prompt": ["a", "b", "c"]}
+    over = await post(smollm2_tokenizer, "/v1/completions", prompts | {"n": 3}, **limits)
+    assert over.status_code == 400
+    assert (over.json()["error"]["param"], over.json()["error"]["code"]) == ("n", "too_many_completions")
+    assert (await post(smollm2_tokenizer, "/v1/completions", prompts | {"n": 2}, **limits)).status_code == 200
+    shared = await post(smollm2_tokenizer, CHAT, chat_body(n=5), tenant_share=0.5, **limits)
+    assert shared.status_code == 400
+    assert "4 at most" in shared.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["by its length", "as it comes"])

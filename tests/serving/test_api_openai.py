@@ -214,3 +214,13 @@ async def test_tokenize_counts_as_usage_does(async_client: AsyncOpenAI, llm_serv
     assert done.usage is not None
     assert counted["count"] == done.usage.prompt_tokens
     assert counted["max_model_len"] > 1000
+
+
+async def test_several_texts_are_counted_in_one_request(llm_server: LlmServer) -> None:
+    texts = ["One text.", "", "Another, rather longer text."]
+    async with httpx.AsyncClient(base_url=llm_server.address) as http:
+        counts = (await http.post("/tokenize", json={"text": texts})).json()["counts"]
+        alone = [(await http.post("/tokenize", json={"text": text})).json()["count"] for text in texts]
+        refused = await http.post("/tokenize", json={"text": ["x"] * 8193})
+    assert counts == alone
+    assert refused.status_code == 400

@@ -30,6 +30,13 @@ def nested(depth: int) -> str:
     return "[" * depth + "]" * depth
 
 
+def schema(of: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "s", "schema": of}}
+
+
+ENDLESS = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"], "additionalProperties": False}
+LARGE_NAMES = [f"p{n}" for n in range(1900)]
+LARGE = {"type": "object", "properties": {name: {"type": "null"} for name in LARGE_NAMES}, "required": LARGE_NAMES}
 DEEP_SCHEMA = '{"type":"array","items":' * 400 + "{}" + "}" * 400
 PAYLOADS: dict[str, tuple[str, str | bytes, int]] = {
     "no messages": (CHAT, chat(messages=[]), 400),
@@ -56,6 +63,19 @@ PAYLOADS: dict[str, tuple[str, str | bytes, int]] = {
     "a deep schema": (
         CHAT,
         chat()[:-1] + f',"response_format":{{"type":"json_schema","json_schema":{{"schema":{DEEP_SCHEMA}}}}}}}',
+        400,
+    ),
+    "a schema that is itself": (CHAT, chat(response_format=schema({"$ref": "#"})), 400),
+    "a schema that nests without end": (CHAT, chat(response_format=schema(ENDLESS)), 400),
+    "a schema that leaves too much open": (
+        CHAT,
+        chat(response_format=schema({"type": "object", "properties": {f"p{n}": {} for n in range(2000)}})),
+        400,
+    ),
+    "a large schema, sixteen times": (CHAT, chat(n=16, response_format=schema(LARGE)), 200),
+    "a tool whose schema nests without end": (
+        CHAT,
+        chat(tools=[{"type": "function", "function": {"name": "f", "parameters": ENDLESS}}]),
         400,
     ),
     "half a surrogate pair in a message": (CHAT, chat(messages=[{"role": "user", "content": "\ud83d"}]), 400),

@@ -59,12 +59,17 @@ def save_random_model(folder: Path, model_type: str) -> Any:
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3 + (parameter.dim() == 1))
     model.save_pretrained(folder)
+    save_byte_tokenizer(folder)
+    return model
+
+
+def save_byte_tokenizer(folder: Path) -> None:
+    """A tokenizer whose tokens are the 256 bytes."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = RawTokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.save(str(folder / "tokenizer.json"))
-    return model
 
 
 def greedy(model: Any, prompt: list[int]) -> list[int]:
@@ -190,6 +195,54 @@ def test_families_of_our_own_need_no_transformers(tmp_path: Path) -> None:
 async def test_quantised_weights_are_refused(gpt2: Path) -> None:
     with pytest.raises(ModelLoadError, match="weights 'int8'"):
         async with running(gpt2, weights="int8"):
+            pass
+
+
+PUBLISHED = {
+    "tokenizer_class": "GPT2Tokenizer",
+    "add_bos_token": True,
+    "add_prefix_space": False,
+    "bos_token": {"__type": "AddedToken", "content": "</s>", "normalized": True, "lstrip": False, "rstrip": False},
+    "eos_token": {"__type": "AddedToken", "content": "</s>", "normalized": True, "lstrip": False, "rstrip": False},
+    "pad_token": "<pad>",
+}
+"""tokenizer_config.json as facebook/opt-125m has it."""
+
+
+def with_old_tokenizer_files(folder: Path) -> None:
+    """Leaves of the tokenizer what old models publish: vocab.json, merges.txt and a configuration."""
+    (folder / "tokenizer.json").unlink()
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())[: 256 - 6]  # control bytes that no test writes make room
+    words = ["<pad>", "</s>", *letters, "he", "ll", "hell", "\u0120hell"]
+    (folder / "vocab.json").write_text(json.dumps({word: number for number, word in enumerate(words)}))
+    (folder / "merges.txt").write_text("#version: 0.2\nh e\nl l\nhe ll\n\u0120 hell\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps(PUBLISHED))
+
+
+async def test_a_folder_of_old_files_without_tokenizer_json_is_served(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = save_random_model(tmp_path, "opt")
+    with_old_tokenizer_files(tmp_path)
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(tmp_path)
+    for text in ("hello hell", " hell's bells\n\n  12 é 안녕", "a</s>b<pad>"):
+        assert ours.encode(text, allow_special=True) == theirs.encode(text, add_special_tokens=False)
+        assert ours.encode_prompt(text) == [1, *ours.encode(text, allow_special=True)], "</s> leads"
+        assert ours.decode(ours.encode(text, allow_special=False)) == text
+    assert ours.special_ids == {0, 1}
+    async with running(tmp_path) as engine:
+        prompt = ours.encode_prompt("hello hell")
+        tokens, text, _ = await complete(engine, request(0, prompt))
+    assert tokens == greedy(model, prompt)
+    assert text == ours.decode(tokens)
+
+
+async def test_weights_that_are_pickles_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    model = save_random_model(tmp_path, "opt")
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelLoadError, match="Convert them to safetensors"):
+        async with running(tmp_path):
             pass
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +21,7 @@ from readahead_serving.bench.workloads import WORKLOADS, Goal
 from readahead_serving.bench.workloads.long_prefill import longest_gap
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
+from tests.serving import peer_server
 from tests.serving.llm_server import LlmServer
 
 TINY = BenchOptions(concurrency=(1, 2), requests=2, max_tokens=4)
@@ -128,6 +133,50 @@ def test_a_peer_gets_the_same_load_and_ratios_say_who_wins(
     assert "ours over" in capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def peer() -> Iterator[str]:
+    """A server that is not ours, in a process of its own, with room for two requests at a time."""
+    command = [sys.executable, str(Path(peer_server.__file__)), "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        process.terminate()
+
+
+def test_any_openai_compatible_server_can_be_the_peer(
+    llm_server: LlmServer, peer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = replace(TINY, url=llm_server.address, peers=(peer,))
+    run_bench("chat", options, ServingSettings(), as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert report["peers"][0]["server"] == {"url": f"{peer}/v1", "model": "another-model", "own": False}
+    assert report["peers"][0]["metrics"]["completion_tokens"] == report["metrics"]["completion_tokens"]
+    assert set(report["peers"][0]["ratios"][0]) == set(ratios(report["metrics"], report["metrics"]))
+
+
+@pytest.mark.parametrize("name", sorted(set(WORKLOADS) - {"pack-restart"}))
+def test_every_workload_runs_against_a_server_without_packs_and_metrics(
+    peer: str, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    options = replace(TINY, url=peer, concurrency=(1,), requests=3, prefix_tokens=9000)
+    run_bench(name, options, ServingSettings(), as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["server"]["model"], report["runs"][0]["load"]["requests"] >= 3) == ("another-model", True)
+    assert report["metrics"]["cached_tokens"] == 0
+    assert "leaked_tokens" not in report["metrics"], "what the server does not tell is not made up"
+    run_bench(name, options, ServingSettings(), as_json=False)
+    assert "another-model" in capsys.readouterr().out
+
+
+def test_refusals_are_counted_and_timed_where_they_arrive(peer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = replace(TINY, url=peer, concurrency=(2,), requests=40, max_tokens=20)
+    run_bench("w5", options, ServingSettings(), as_json=True)
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    assert metrics["refused"] == metrics["errors"] > 0
+    assert metrics["error_messages"] == {"HTTP 429 busy": metrics["refused"]}
+    assert 0 < metrics["refusal_ms"]["p50"] <= metrics["refusal_ms"]["max"]
+
+
 def test_ratios_are_above_one_where_ours_is_better() -> None:
     fast = summarise([Timing(text_at=[0.1, 0.2], done_at=0.2, completion_tokens=20)], 1.0, GOAL)
     slow = summarise([Timing(text_at=[0.2, 0.4], done_at=0.4, completion_tokens=10)], 1.0, GOAL)
@@ -154,3 +203,13 @@ def test_a_stall_counts_only_while_the_long_prompt_prefills() -> None:
     assert longest_gap([stream], 101.2, 101.5) == pytest.approx(0.5)
     assert longest_gap([stream], 100.0, 101.05) == pytest.approx(0.1)
     assert longest_gap([stream], 200.0, 300.0) == 0
+
+
+def test_no_figure_is_cut_where_the_terminal_is_narrow(
+    llm_server: LlmServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    run_bench("chat", replace(TINY, url=llm_server.base_url), ServingSettings(), as_json=False)
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert "errors" in out

@@ -11,7 +11,7 @@ from torch import Tensor
 from readahead_serving.engine import shared_attention
 from readahead_serving.engine.attention import BatchAttention, merge_scattered
 from readahead_serving.engine.kv.pack import PackKV
-from readahead_serving.engine.kv.pack_table import AttachedPack
+from readahead_serving.engine.kv.pack_table import AttachedPack, PackReading
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.request import GenerationRequest, SamplingParams
@@ -59,12 +59,12 @@ class Cache:
         keys, values = ([torch.randn(shape, dtype=self.dtype) for _ in range(2)] for _ in range(2))
         return AttachedPack("", "", PackKV([0] * tokens, keys, values), b"")
 
-    def read_pack(self, sequence: Sequence, pack: AttachedPack) -> None:
-        """Puts a pack before a sequence that has computed nothing yet."""
-        sequence.pack = pack
-        sequence.token_ids[:0] = pack.kv.token_ids
-        sequence.num_computed = pack.kv.num_tokens
-        keys, values = pack.kv.keys[1], pack.kv.values[1]
+    def read_pack(self, sequence: Sequence, pack: AttachedPack, tokens: int) -> None:
+        """Puts a pack's beginning before a sequence that has computed nothing yet."""
+        sequence.pack = PackReading(pack, tokens)
+        sequence.token_ids[:0] = pack.kv.token_ids[:tokens]
+        sequence.num_computed = tokens
+        keys, values = pack.kv.keys[1][:, :tokens], pack.kv.values[1][:, :tokens]
         self.known[sequence.request_id] = keys.transpose(0, 1), values.transpose(0, 1)
 
     def fork(self, name: str, parent: Sequence, more: int) -> Sequence:
@@ -122,9 +122,9 @@ def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([16, 1024]))
+@given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([1, 4]))
 def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
-    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, piece: int
+    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, pieces: int
 ) -> None:
     torch.manual_seed(0)
     cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=400)
@@ -133,7 +133,8 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
     for n in range(data.draw(st.integers(1, 3))):  # roots
         sequences.append(cache.sequence(str(n), data.draw(st.integers(1, 12 * BLOCK))))
         if (pack := data.draw(st.sampled_from([None, *packs]))) is not None:
-            cache.read_pack(sequences[-1], pack)
+            whole = pack.kv.num_tokens
+            cache.read_pack(sequences[-1], pack, data.draw(st.sampled_from([whole, whole, max(1, whole - 20)])))
         cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending)])
     for n in range(data.draw(st.integers(1, 10))):  # branches, and branches of branches
         parent = data.draw(st.sampled_from(sequences))
@@ -141,13 +142,40 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
         if data.draw(st.booleans()):
             cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending - 2)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_attention, "PIECE_TOKENS", piece)
+        patch.setattr(shared_attention, "num_pieces", lambda tokens, heads, rows: min(pieces, tokens))
         for count in (1, data.draw(st.integers(1, 20)), 1):
             behind = [one for one in sequences if one.num_pending]
             if behind:
                 cache.step(
                     [Chunk.next(one, min(one.num_pending, count if n % 2 else 1)) for n, one in enumerate(behind)]
                 )
+
+
+def test_questions_that_come_together_fetch_what_they_share_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(2, 3, torch.float32, blocks=100)
+    root = cache.sequence("root", 12 * BLOCK)
+    cache.step([Chunk.next(root, root.num_pending)])
+    forks = [cache.fork(f"fork {number}", root, 6 + number) for number in range(4)]
+    fetched: list[int] = []
+    gather = cache.storage.gather
+
+    def counted(layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        fetched.append(rows.shape[1])
+        return gather(layer, rows)
+
+    monkeypatch.setattr(cache.storage, "gather", counted)
+    cache.step([Chunk.next(fork, 4) for fork in forks])
+    assert fetched == [12 * BLOCK], "once for all four"
+    fetched.clear()
+    cache.step([Chunk.next(fork, 2) for fork in forks])
+    assert sorted(fetched) == [4, 4, 4, 4, 12 * BLOCK], "and each its own tokens since"
+
+
+def test_a_run_is_cut_only_where_threads_would_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    for threads, tokens, heads, rows, pieces in ((2, 8000, 3, 3, 1), (8, 8000, 3, 3, 3), (8, 8000, 3, 96, 1)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert shared_attention.num_pieces(tokens, heads, rows) == pieces
+    assert shared_attention.num_pieces(1500, 1, 1) == 1
 
 
 def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:

@@ -24,11 +24,14 @@ BROKEN = 666
 
 
 class CountingModel:
+    def __init__(self, vocab: int = VOCAB) -> None:
+        self._vocab = vocab
+
     def execute(self, plan: StepPlan) -> Tensor:
         last = [chunk.token_ids[-1] for chunk in plan.chunks if chunk.catches_up]
-        logits = torch.zeros(len(last), VOCAB)
+        logits = torch.zeros(len(last), self._vocab)
         for row, token in enumerate(last):
-            logits[row, (token + 1) % VOCAB] = math.nan if token == BROKEN else 10.0
+            logits[row, (token + 1) % self._vocab] = math.nan if token == BROKEN else 10.0
         return logits
 
 

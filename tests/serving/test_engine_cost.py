@@ -15,14 +15,21 @@ from readahead_serving.engine.scheduler.prefill import MIN_CHUNK_TOKENS
 from readahead_serving.engine.sequence import Sequence
 
 MACHINE = StepCosts(
-    step_s=0.02, decode_row_s=1e-3, decode_context_s=2e-7, prefill_token_s=1e-3, prefill_pair_s=3e-8, is_measured=True
+    step_s=0.02,
+    decode_row_s=1e-3,
+    decode_context_s=2e-7,
+    prefill_token_s=1e-3,
+    prefill_pair_s=3e-8,
+    prefill_context_s=4e-6,
+    is_measured=True,
 )
 TARGET_S = 0.1
 
 
 def random_load(dice: random.Random) -> StepLoad:
     rows, tokens, start = dice.randint(0, 16), dice.choice([0, dice.randint(2, 512)]), dice.randint(0, 6000)
-    return StepLoad(rows, rows * dice.randint(10, 6000), tokens, pairs(start, start + tokens))
+    context = start if tokens else 0
+    return StepLoad(rows, rows * dice.randint(10, 6000), tokens, pairs(start, start + tokens), context)
 
 
 def fitted(machine: StepCosts, steps: int, noise: float = 0.1) -> CostModel:
@@ -114,10 +121,29 @@ def test_running_streams_keep_their_target_while_a_long_prompt_prefills() -> Non
     assert sum(settled[:-1]) / len(settled[:-1]) >= TARGET_S * 0.8, "time that the streams would have spared"
 
 
+def test_small_chunks_far_into_a_prompt_are_known_to_be_dear() -> None:
+    costs = fitted(MACHINE, 200).costs
+    for start in (0, 3000, 7000):
+        assert costs.chunk_s(start, start + 32) == pytest.approx(MACHINE.chunk_s(start, start + 32), rel=0.15)
+    prompt, alone = sequence("alone", 1200), scheduler(target_s=None)
+    alone.add(prompt)
+    loads = []
+    while prompt.num_pending > 1:
+        loads.append((prompt.num_computed, alone.schedule().load.prefill_context))
+        prompt.num_computed += min(512, prompt.num_pending)
+    assert loads == [(0, 0), (512, 512), (1024, 1024)]
+    chunks = [(start, min(start + 100, 750)) for start in range(0, 750, 100)]
+    in_steps = sum(MACHINE.step_s + MACHINE.chunk_s(*chunk) for chunk in chunks)
+    assert MACHINE.prefill_s(0, 750, chunk_tokens=100) == pytest.approx(in_steps)
+    in_steps = sum(MACHINE.step_s + MACHINE.chunk_s(start, start + 100) for start in (500, 600, 700))
+    assert MACHINE.prefill_s(500, 800, chunk_tokens=100) == pytest.approx(in_steps)
+
+
 def test_without_streams_a_chunk_is_as_large_as_it_may_be() -> None:
     under_test = scheduler(target_s=0.001)
     under_test.add(sequence("alone", 2000))
-    assert [step(under_test)[0].num_tokens for _ in range(3)] == [512, 512, 512]
+    plans = [step(under_test)[0] for _ in range(3)]
+    assert [plan.num_tokens for plan in plans] == [512, 512, 512]
 
 
 def test_a_target_that_cannot_be_kept_still_lets_a_prompt_get_on() -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from readahead_serving.backends.native import NativeEngine
+from readahead_serving.engine.pack_messages import PackCommand, PackEvent
 from readahead_serving.errors import EngineUnavailable, ModelLoadError
 from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.settings import ServingSettings
@@ -60,6 +61,47 @@ async def test_requests_in_flight_end_clearly_when_the_engine_is_killed_and_the_
     assert engine.pid != killed
     assert len(await tokens_of(engine, request([1], max_tokens=5, ignore_eos=True))) == 5
     assert engine.stats().kv_tokens_used == 0 or engine.stats().running == 1
+
+
+class ClumsyPacks:
+    """Packs with a bug: letting go of an engine fails, and so does the first attempt to take up another."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    def connect(self, send: Callable[[PackCommand], None]) -> None:
+        self.connections += 1
+        if self.connections == 2:
+            raise ZeroDivisionError("connect")
+
+    def disconnect(self) -> None:
+        raise ZeroDivisionError("disconnect")
+
+    def on_event(self, event: PackEvent) -> None:
+        raise NotImplementedError
+
+    async def prepare(self, salt: str, prompt: list[int]) -> None:
+        return None
+
+
+async def test_an_engine_comes_back_even_when_our_own_code_fails_meanwhile(
+    smollm2_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = await NativeEngine.start(SETTINGS, smollm2_path, load_tokenizer(smollm2_path))
+    packs = ClumsyPacks()
+    engine.use_packs(packs)
+    killed = engine.pid
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    await until(lambda: not engine.is_ready(), "readiness off")
+    await until(engine.is_ready, "a new engine")
+    assert packs.connections == 3
+    assert len(await tokens_of(engine, request([1], max_tokens=2, ignore_eos=True))) == 2
+    assert {record.levelname for record in caplog.records if "ZeroDivisionError" in (record.exc_text or "")} == {
+        "ERROR"
+    }
+    with suppress(ZeroDivisionError):
+        await engine.close()
 
 
 async def test_an_engine_that_stops_answering_is_not_ready_and_is_again_when_it_goes_on(

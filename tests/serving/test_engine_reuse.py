@@ -11,6 +11,7 @@ from torch import Tensor
 
 from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.kv.pack import PackKV
+from readahead_serving.engine.kv.pack_table import MIN_PART
 from readahead_serving.engine.kv.pool import BlockPool, KVPoolError
 from readahead_serving.engine.kv.prefix_tree import MIN_COPIED, PrefixTree
 from readahead_serving.engine.scheduler.plan import StepPlan
@@ -123,7 +124,7 @@ def test_several_packs_and_none_in_one_step_give_the_tokens_of_each_alone(decode
     contexts = {name: text(number, 300 + 50 * number) for number, name in enumerate(("p", "q"))}
     for name, context in contexts.items():
         engine.core.attach_pack(name, "", engine.build(name, context))
-    prompts = [start + text(seed, 30 + 9 * seed) for seed in range(4) for start in (*contexts.values(), [])]
+    prompts = [start + text(seed, 30 + 9 * seed) for seed in range(10, 14) for start in (*contexts.values(), [])]
     names = [engine.add(prompt) for prompt in prompts]
     engine.run()
     for name, prompt in zip(names, prompts, strict=True):
@@ -154,6 +155,42 @@ def test_the_longest_pack_wins_and_a_longer_one_is_built_on_a_shorter(decoder: D
     engine.run()
     assert engine.cached[name] == 320
     assert engine.tokens[name] == decode_greedily(decoder, context + text(2, 9), 8)
+
+
+def test_a_prompt_that_is_a_pack_or_lies_within_one_computes_its_last_token_only(decoder: Decoder) -> None:
+    engine = TinyEngine(decoder)
+    context = text(1, 300)
+    engine.core.attach_pack("p", "", engine.build("p", context))
+    for prompt in (context, context[:200], context[:40]):
+        before = engine.executor.computed
+        name = engine.add(prompt, max_tokens=1)
+        engine.run()
+        assert engine.executor.computed - before == 1
+        assert engine.cached[name] == len(prompt) - 1
+        assert engine.tokens[name] == decode_greedily(decoder, prompt, 1)
+
+
+def test_a_prompt_that_parts_from_a_pack_half_way_reads_it_up_to_there(decoder: Decoder) -> None:
+    engine = TinyEngine(decoder)
+    context = text(1, 300)
+    engine.core.attach_pack("p", "", engine.build("p", context))
+    prompts = [context[:210] + text(2, 30), context + text(3, 9), context[: MIN_PART - 1] + text(4, 20)]
+    names = [engine.add(prompt) for prompt in prompts]
+    engine.run()
+    assert [engine.cached[name] for name in names] == [210, 300, 0]
+    for name, prompt in zip(names, prompts, strict=True):
+        assert engine.tokens[name] == decode_greedily(decoder, prompt, 8)
+
+
+def test_a_part_of_a_pack_is_not_read_where_an_earlier_request_has_left_more(decoder: Decoder) -> None:
+    engine = TinyEngine(decoder)
+    context = text(1, 300)
+    asked = context[:210] + text(2, 60)
+    engine.complete(asked)
+    engine.core.attach_pack("p", "", engine.build("p", context))
+    name = engine.add(asked + text(3, 5))
+    engine.run()
+    assert engine.cached[name] == 8 * BLOCK > 210
 
 
 def test_a_pack_detached_while_it_is_read_stays_until_its_last_reader_ends(decoder: Decoder) -> None:
@@ -271,7 +308,7 @@ class ShadowModel:
                 self._content[chunk.sequence.blocks[position // self._block], position % self._block] = token
         for chunk in plan.chunks:
             pack = chunk.sequence.pack
-            seen = [] if pack is None else pack.kv.token_ids
+            seen = [] if pack is None else pack.pack.kv.token_ids[: pack.num_tokens]
             seen = seen + self._content[chunk.sequence.blocks].reshape(-1).tolist()
             assert seen[: chunk.end] == chunk.sequence.token_ids[: chunk.end]
         last = torch.tensor([chunk.token_ids[-1] for chunk in plan.chunks if chunk.num_rows], dtype=torch.long)
@@ -284,14 +321,14 @@ class Storm:
     def __init__(self, engine: TinyEngine, seed: int) -> None:
         self.rng = random.Random(seed)
         self.engine = engine
-        self.contexts = [text(number, self.rng.randint(20, 150)) for number in range(4)]
+        self.contexts = [text(number, self.rng.randint(20, 180)) for number in range(4)]
         self.prompts: dict[str, list[int]] = {}
         self.aborted: set[str] = set()
 
     def step(self) -> None:
         rng = self.rng
         if len(self.prompts) - len(self.engine.ends) < 12 and rng.random() < 0.3:
-            context = rng.choice([*self.contexts, []])[: rng.choice([10, 1000])]
+            context = rng.choice([*self.contexts, []])[: rng.choice([10, 140, 1000])]
             prompt = context + text(rng.randint(0, 5), rng.randint(1, 90))
             name = self.engine.add(prompt, salt=rng.choice("ab"), max_tokens=rng.randint(1, 120))
             self.prompts[name] = prompt

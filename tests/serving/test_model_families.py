@@ -201,6 +201,13 @@ def test_a_truncated_safetensors_file_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path, torch.float32)
 
 
+def test_weights_that_are_pickles_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    save_random_model(tmp_path, "llama", {})
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelLoadError, match="Convert them to safetensors"):
+        load_model(tmp_path, torch.float32)
+
+
 def test_a_missing_shard_is_refused(tmp_path: Path) -> None:
     save_random_model(tmp_path, "llama", {}, max_shard_size="60KB")
     sorted(tmp_path.glob("model-*.safetensors"))[1].unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,12 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from readahead_serving.backends.native import NativeEngine
 from readahead_serving.engine.messages import EngineConfig
 from readahead_serving.model.linear import Linear, LinearFactory, Weights, choose_forms
 from readahead_serving.model.loader import load_model
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.quantize import GROUP, Int4Linear, Int8Linear, fits_int4, quantize_groups
 from readahead_serving.settings import ServingSettings
-from tests.serving.decoding import all_logits
+from tests.serving.decoding import all_logits, decode_greedily
+from tests.serving.generation import request, tokens_of
+from tests.serving.test_backends_transformers import save_byte_tokenizer
 from tests.serving.test_model_families import TOKEN_IDS, VARIANTS, oracle, save_random_model
 
 MOST_OFF = {"int8": 0.01, "int4": 0.12}
@@ -123,6 +128,23 @@ def test_weights_may_have_another_precision_than_activations(
     loaded = load_model(tmp_path, dtype, choose_forms(dtype, weights))
     assert loaded.decoder.dtype is dtype
     assert error(all_logits(loaded.decoder, TOKEN_IDS), oracle(model)) < 0.05
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+async def test_the_engine_process_computes_what_the_quantised_decoder_does(weights: Weights, tmp_path: Path) -> None:
+    shape = {"vocab_size": 256, "hidden_size": 128, "intermediate_size": 192, "num_attention_heads": 4}
+    save_random_model(tmp_path, "llama", shape | {"num_key_value_heads": 2, "eos_token_id": 255})
+    save_byte_tokenizer(tmp_path)
+    decoder = load_model(tmp_path, torch.float32, choose_forms(torch.float32, weights)).decoder
+    prompts = [TOKEN_IDS, TOKEN_IDS[:7], [200, 100, 50] * 9]
+    expected = [decode_greedily(decoder, prompt, 8) for prompt in prompts]
+    settings = ServingSettings(dtype="float32", weights=weights, kv_cache_bytes=4 << 20, threads=1)
+    engine = await NativeEngine.start(settings, tmp_path, load_tokenizer(tmp_path))
+    try:
+        asked = [request(prompt, max_tokens=8, ignore_eos=True) for prompt in prompts]
+        assert await asyncio.gather(*(tokens_of(engine, one) for one in asked)) == expected
+    finally:
+        await engine.close()
 
 
 def test_the_settings_name_the_forms_that_the_engine_knows() -> None:

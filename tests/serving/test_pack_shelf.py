@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from readahead_serving.engine.kv.pack_manifest import BLOCKS, MANIFEST, TOKENS
+from readahead_serving.engine.kv.pack_table import MIN_PART
+from readahead_serving.engine.request import PackMiss
 from readahead_serving.errors import ContextLengthExceeded, PackNotFound
 from readahead_serving.packs.record import PackOptions, PackRecord, PackState
 from readahead_serving.packs.source import PackDocument, PackMessage, PackSource
@@ -263,14 +265,30 @@ async def test_many_questions_on_a_pack_on_disk_load_it_once(tmp_path: Path) -> 
 
 async def test_a_miss_has_a_reason(tmp_path: Path) -> None:
     async with shelf_at(tmp_path) as bench:
-        await bench.built(TEXT)
+        record = await bench.built(TEXT)
         near = ByteEncoder().encode_chat([{"role": "system", "content": TEXT[:-40] + "!"}])
-        for prompt in (near, [1, 2, 3]):
-            assert await bench.shelf.prepare("", prompt) is None
+        shared = len("system:") + len(TEXT) - 40
+        diverged = PackMiss(reason="diverged", pack_id=record.pack_id, shared_tokens=shared)
+        assert await bench.shelf.prepare("", near) == diverged
+        assert await bench.shelf.prepare("", [1, 2, 3]) is None, "meant for no pack"
         bench.engine.core.hold = True
         building = await bench.shelf.create("", source("slow"), PackOptions())
-        assert await bench.shelf.prepare("", question(building)) is None
+        missed = await bench.shelf.prepare("", question(building))
+        assert missed == PackMiss(reason="building", pack_id=building.pack_id, shared_tokens=building.num_tokens)
         assert bench.shelf.counts.misses == {"diverged": 1, "no_match": 1, "building": 1}
+
+
+async def test_a_pack_on_disk_is_loaded_for_a_prompt_that_shares_much_of_it(tmp_path: Path) -> None:
+    long = "a page of text " * 30
+    async with shelf_at(tmp_path) as bench:
+        await bench.built(long)
+    async with shelf_at(tmp_path) as bench:
+        [record] = bench.shelf.list_all("")
+        little, much = (f"{long[:count]}, changed" for count in (MIN_PART // 2, MIN_PART))
+        for text, state in ((little, PackState.ON_DISK), (much, PackState.RESIDENT)):
+            missed = await bench.shelf.prepare("", ByteEncoder().encode_chat([{"role": "system", "content": text}]))
+            assert isinstance(missed, PackMiss)
+            assert (missed.reason, record.state) == ("diverged", state)
 
 
 async def test_a_pack_over_the_window_is_refused_with_the_numbers(tmp_path: Path) -> None:

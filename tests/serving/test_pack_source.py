@@ -6,9 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from readahead_serving.engine.kv.pack_table import common_prefix
 from readahead_serving.errors import RequestRefused
 from readahead_serving.model.tokenizer import Tokenizer
-from readahead_serving.packs.source import PackDocument, PackMessage, PackSource, common_prefix, encode_pack
+from readahead_serving.packs.source import PackDocument, PackMessage, PackSource, encode_pack
 
 SYSTEM = PackMessage("system", "You are a helpful assistant.")
 DOCUMENTS = (

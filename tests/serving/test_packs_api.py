@@ -120,6 +120,21 @@ def test_the_answer_is_the_one_that_is_given_without_a_pack(server: LlmServer) -
     assert (cached(usage) >= pack["tokens"], cached(cold)) == (True, 0)
 
 
+def test_a_prompt_that_parts_from_a_pack_says_where_and_reads_it_up_to_there(server: LlmServer) -> None:
+    client = Client(server, "careful")
+    pack = client.build(**pack_fields())
+    [system, *_] = client.call("GET", f"/v1/packs/{pack['id']}/messages")["data"]
+    assert "pack_miss" not in client.ask([system], "How heavy is pump 3?")[1]["prompt_tokens_details"]
+    changed = "hall 7.".join(system["content"].rsplit("hall 8.", 1))
+    _, usage = client.ask([{"role": "system", "content": changed}], "How heavy is pump 3?")
+    miss = usage["prompt_tokens_details"]["pack_miss"]
+    assert (miss["reason"], miss["pack_id"]) == ("diverged", pack["id"])
+    assert 0 < miss["shared_tokens"] == cached(usage) < pack["tokens"]
+    assert 'readahead_pack_misses_total{reason="diverged"} 1.0' in client.send("GET", "/metrics").text
+    _, usage = client.ask([{"role": "user", "content": "Hello"}], "and good day")
+    assert "pack_miss" not in usage["prompt_tokens_details"], "meant for no pack"
+
+
 def test_the_same_text_under_two_salts_is_never_shared(server: LlmServer) -> None:
     first, second = Client(server, "first"), Client(server, "second")
     pack = first.build(**pack_fields())

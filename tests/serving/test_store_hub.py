@@ -86,3 +86,12 @@ def test_a_model_that_the_hub_lacks_is_named(endpoint: str, tmp_path: Path) -> N
 def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=r"Cannot download 'org/tiny' from http://127\.0\.0\.1:1 "):
         ModelStore(tmp_path, hub_endpoint="http://127.0.0.1:1").ensure("org/tiny")
+
+
+def test_weights_that_are_pickles_are_refused_before_anything_is_downloaded(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hub, "files", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
+    with pytest.raises(ModelLoadError, match=r"org/tiny publishes its weights as pickles"):
+        ModelStore(tmp_path, hub_endpoint=endpoint).ensure("org/tiny")
+    assert not list(tmp_path.rglob("config.json"))

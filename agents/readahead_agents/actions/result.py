@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_retrieval.types import Citation, Evidence
@@ -17,6 +19,8 @@ class ActionResult(BaseModel):
     """False when the documents do not hold what was asked for, and the text says so."""
     quoted: bool = False
     """The text ends with a quotation, as no passage supports the model's own words."""
+    finish_reason: Literal["stop", "length"] = "stop"
+    """Whether the text ended by itself or at its limit of tokens."""
     evidence: tuple[Evidence, ...] = Field(default=(), max_length=64)
     """The passages it was written from, in the order of their numbers."""
     citations: tuple[Citation, ...] = ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from readahead_agents.actions.result import ActionResult
-from readahead_agents.answer import not_covered
+from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.grounded import grounded_answer
@@ -25,21 +25,21 @@ class ActionContext:
     llm: LanguageModel
     source: EvidenceSource
     settings: AgentSettings
+    asked: AnswerOptions = DEFAULT_OPTIONS
+    """What the run's caller asked of its answer."""
 
     def options(self, max_tokens: int | None = None) -> CompletionOptions:
-        limit = self.settings.answer_tokens
-        return CompletionOptions(
-            max_tokens=min(max_tokens or limit, limit),
-            temperature=self.settings.temperature,
-            seed=self.settings.seed,
-        )
+        """As the caller asked; one step takes at most its share of the run's tokens, whatever was asked."""
+        settings, asked = self.settings, self.asked.completion(self.settings)
+        share = max(settings.answer_tokens, settings.max_llm_tokens // (2 * (settings.max_steps + 1)))
+        return replace(asked, max_tokens=min(max_tokens or asked.max_tokens, asked.max_tokens, share))
 
 
 async def write(
     context: ActionContext, task: str, template: str, evidence: Sequence[Evidence], options: CompletionOptions
 ) -> ActionResult:
     """One text over the evidence, cited; says so when the evidence does not cover the task."""
-    if not context.source.covers(evidence):
+    if not context.source.covers(task, evidence):
         *_, answered = not_covered(context.source, evidence)
         return result_of(answered, evidence)
     parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), task, template)
@@ -65,6 +65,7 @@ def result_of(answered: Answered, evidence: Sequence[Evidence]) -> ActionResult:
         text=answered.answer,
         covered=answered.covered,
         quoted=answered.quoted,
+        finish_reason=answered.finish_reason,
         evidence=tuple(evidence),
         citations=answered.citations,
         notes=answered.notes,
@@ -77,7 +78,7 @@ async def evidence_for(
     """The documents' own passages: those behind earlier results, taken in turn, else those found for the query."""
     if merged := merge_evidence([result.evidence for result in earlier if result.covered]):
         return merged
-    return await context.source.search(query, top_k)
+    return await context.source.search(query, context.asked.top_k or top_k)
 
 
 def merge_evidence(lists: Sequence[Sequence[Evidence]]) -> list[Evidence]:

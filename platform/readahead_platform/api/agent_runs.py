@@ -106,7 +106,9 @@ async def _events(context: GatewayContext, tenant: str, kb_id: str, body: RunReq
 
 async def _stream(context: GatewayContext, tenant: str, run_id: str, after: int) -> Response:
     await context.runs.get(tenant, "run", run_id)
-    return await event_stream(_frames(context, tenant, run_id, after), context.settings.gateway.heartbeat_s)
+    return await event_stream(
+        _frames(context, tenant, run_id, after), context.drain, context.settings.gateway.heartbeat_s
+    )
 
 
 async def _frames(context: GatewayContext, tenant: str, run_id: str, after: int) -> AsyncIterator[bytes]:

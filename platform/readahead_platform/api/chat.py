@@ -27,6 +27,6 @@ async def chat_completions(request: Request, tenant: Tenant, context: Context, b
         return await pass_through(request, tenant, context, "/v1/chat/completions", body)
     chat = KbChat(context, tenant, KbChatRequest.model_validate(body), str(request.base_url).rstrip("/"))
     if chat.request.stream:
-        frames = event_stream(chat.frames(), context.settings.gateway.heartbeat_s)
-        return await unless_disconnected(request, frames)
-    return JSONResponse(await unless_disconnected(request, chat.completion()))
+        frames = event_stream(chat.frames(), context.drain, context.settings.gateway.heartbeat_s)
+        return await unless_disconnected(request, context.drain, frames)
+    return JSONResponse(await unless_disconnected(request, context.drain, chat.completion()))

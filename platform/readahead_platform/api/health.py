@@ -21,11 +21,15 @@ async def live() -> dict[str, str]:
 
 @router.get("/health/ready")
 async def ready(context: Context) -> JSONResponse:
-    """Whether questions can be answered now, and if not, which part is missing. The library is open while we serve."""
-    llm_ready = await context.llm.is_ready()
-    parts = {"library": "ready", "llm_server": "ready" if llm_ready else "not_ready"}
-    body = {"status": "ready" if llm_ready else "not_ready", "parts": parts}
-    return JSONResponse(body, 200 if llm_ready else 503)
+    """Whether questions can be answered now, and which part is missing. The LLM server speaks for both models."""
+    dead = context.library.background_failures()
+    parts = {
+        "gateway": "stopping" if context.drain.is_draining else "ready",
+        "library": f"not_ready: {', '.join(dead)} died; restart the service" if dead else "ready",
+        "llm_server": "ready" if await context.llm.is_ready() else "not_ready",
+    }
+    is_ready = all(state == "ready" for state in parts.values())
+    return JSONResponse({"status": "ready" if is_ready else "not_ready", "parts": parts}, 200 if is_ready else 503)
 
 
 @router.get("/metrics")

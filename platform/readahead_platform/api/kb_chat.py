@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,6 +13,7 @@ from readahead_agents.events import Answered, EvidenceFound, Token
 from readahead_platform.api.answer_log import AnswerLog, event_object
 from readahead_platform.api.kb_chat_request import KbChatRequest
 from readahead_platform.api.models import model_not_found
+from readahead_platform.errors import ApiError
 from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.sse import DONE, frame
@@ -29,6 +31,8 @@ class KbChat:
         self._tenant = tenant
         self._base_url = base_url
         self._log = AnswerLog(self._page_url)
+        now = asyncio.get_running_loop().time()
+        self._deadline = None if request.timeout is None else now + request.timeout
         self._head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -102,18 +106,28 @@ class KbChat:
     async def _events(self) -> AsyncGenerator[ChatEvent, None]:
         request = self.request
         events = self._context.chat.ask(
-            self._tenant, request.kb, request.to_messages(), request.readahead.route, request.to_options()
+            self._tenant, request.kb, request.to_messages(), request.route, request.to_options()
         )
         try:
             async with aclosing(events):
-                async for event in events:
+                while (event := await self._in_time(events)) is not None:
                     self._log.observe(event)
                     yield event
         except NotFound as error:
             if error.kind != "knowledge base":
                 raise
-            raise model_not_found(request.model) from error
+            raise await model_not_found(self._tenant, self._context, request.model) from error
         self._count()
+
+    async def _in_time(self, events: AsyncGenerator[ChatEvent, None]) -> ChatEvent | None:
+        """The next event, None at the end, or an error once the request's own time is over."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await anext(events, None)
+        except TimeoutError as error:
+            message = f"The answer took longer than the {self.request.timeout:g} seconds that the request allows."
+            kind, code = "timeout_error", "deadline_exceeded"
+            raise ApiError(408, message, error_type=kind, param="timeout", code=code) from error
 
     def _count(self) -> None:
         if self._log.first_token_s is not None and self._log.route is not None:

@@ -15,6 +15,8 @@ from readahead_retrieval.types import KnowledgeBase
 
 router = APIRouter()
 KB_PREFIX = "kb/"
+_NAMED = 20
+_QUOTED_CHARS = 300
 
 
 @router.get("/v1/models")
@@ -27,12 +29,19 @@ async def get_model(model: str, tenant: Tenant, context: Context) -> Mapping[str
     entries = await _models(tenant, context)
     found = next((entry for entry in entries if entry["id"] == model), None)
     if found is None:
-        raise model_not_found(model)
+        raise await model_not_found(tenant, context, model)
     return found
 
 
-def model_not_found(model: str) -> ApiError:
-    message = f"The model {model!r} does not exist. GET /v1/models lists those that do."
+async def model_not_found(tenant: str, context: GatewayContext, model: str) -> ApiError:
+    """The error that names the models there are, the first of many."""
+    try:
+        known = [str(entry["id"]) for entry in await _models(tenant, context)]
+    except ApiError:  # the LLM server is away: no reason to hide what is wrong with the request
+        known = [KB_PREFIX + kb.name for kb in await context.library.list_kbs(tenant)]
+    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+    there_are = f"There are {', '.join(known[:_NAMED])}{more}." if known else "There are none yet."
+    message = f"The model {model[:_QUOTED_CHARS]!r} does not exist. {there_are} GET /v1/models lists them."
     return ApiError(404, message, param="model", code="model_not_found")
 
 

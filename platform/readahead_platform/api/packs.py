@@ -7,12 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from readahead_platform.api.passed_through import JsonBody
+from readahead_platform.api.passed_through import JsonBody, response_of
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
-from readahead_platform.gateway.llm_client import UpstreamAnswer
 
 router = APIRouter()
 
@@ -62,7 +61,7 @@ async def messages(pack: str, tenant: Tenant, context: Context) -> Response:
 async def pack_store(store: str, tenant: Tenant, context: Context, body: KbPackRequest) -> Response:
     """Builds the pack of a knowledge base, or tells with `dry_run` what it would cost."""
     kb = await context.library.get_kb(tenant, store)
-    return _response(await context.packs.build(tenant, kb, pin=body.pin, ttl=body.ttl, dry_run=body.dry_run))
+    return response_of(await context.packs.build(tenant, kb, pin=body.pin, ttl=body.ttl, dry_run=body.dry_run))
 
 
 @router.get("/v1/vector_stores/{store}/pack")
@@ -91,8 +90,4 @@ def _id(pack: str) -> str:
 async def _passed(
     context: GatewayContext, tenant: str, method: str, path: str, body: dict[str, Any] | None = None
 ) -> Response:
-    return _response(await context.llm.request(method, path, body, tenant=tenant))
-
-
-def _response(answer: UpstreamAnswer) -> Response:
-    return Response(answer.body, answer.status, answer.headers, answer.content_type)
+    return response_of(await context.llm.request(method, path, body, tenant=tenant))

@@ -31,10 +31,10 @@ async def create_response(request: Request, tenant: Tenant, context: Context, bo
     run = await responses.start(tenant, body, _page_url(request, context, tenant))
     attached = _Attached(context, run, body)
     if body.stream:
-        return await event_stream(attached.frames(), context.settings.gateway.heartbeat_s)
+        return await event_stream(attached.frames(), context.drain, context.settings.gateway.heartbeat_s)
     if body.background:
         return JSONResponse(response_object(run))
-    return JSONResponse(await unless_disconnected(request, attached.whole()))
+    return JSONResponse(await unless_disconnected(request, context.drain, attached.whole()))
 
 
 @router.get("/v1/responses/{response_id}", response_model=None)
@@ -50,7 +50,7 @@ async def get_response(
     if not stream:
         return JSONResponse(response_object(run))
     events = context.runs.follow(tenant, KIND, run.id, starting_after + 1)
-    return await event_stream(_frames(events), context.settings.gateway.heartbeat_s)
+    return await event_stream(_frames(events), context.drain, context.settings.gateway.heartbeat_s)
 
 
 @router.post("/v1/responses/{response_id}/cancel")

@@ -9,6 +9,7 @@ from typing import Any
 
 from readahead_platform.client import GatewayClient
 from readahead_platform.commands.progress import ProgressView, progress_view
+from readahead_platform.errors import CommandRefused
 
 _POLL_S = 0.25
 
@@ -16,16 +17,26 @@ _POLL_S = 0.25
 def add_documents(
     client: GatewayClient, store: str, files: Sequence[Path], password: str | None, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """The documents in the order of `files`, each as `document_summary` has it."""
+    """The documents in the order of `files`, each as `document_summary` has it; what is refused stops no other."""
     base = f"/v1/vector_stores/{store}/files"
     with progress_view(as_json=as_json) as view:
-        file_ids = []
+        added: list[str | dict[str, Any]] = []
         for path in files:
             view.update(path.name, "uploading", 0, 0)
-            uploaded = client.upload(path)
-            client.post(base, {"file_id": uploaded["id"], "password": password})
-            file_ids.append(uploaded["id"])
-        return [_watch(client, f"{base}/{file_id}", view) for file_id in file_ids]
+            try:
+                file_id = client.upload(path)["id"]
+                client.post(base, {"file_id": file_id, "password": password})
+                added.append(file_id)
+            except CommandRefused as refusal:
+                view.update(path.name, "failed", 0, 0)
+                added.append(_refused(path, refusal))
+        return [one if isinstance(one, dict) else _watch(client, f"{base}/{one}", view) for one in added]
+
+
+def _refused(path: Path, refusal: CommandRefused) -> dict[str, Any]:
+    """What never became a document, in the same shape."""
+    error = {"code": refusal.code, "message": refusal.message, "retryable": False}
+    return {"document": path.name, "state": "failed", "pages": 0, "pages_unread": [], "chunks": 0, "error": error}
 
 
 def _watch(client: GatewayClient, path: str, view: ProgressView) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from readahead_platform.commands.output import AsJson, print_json
+from readahead_platform.errors import CommandRefused
 
 
 class RouteOption(StrEnum):
@@ -37,10 +38,19 @@ def ask(
     }
     with GatewayClient.open() as client:
         chunks = client.stream_chat(body)
-        if as_json:
-            print_json(collect(chunks))
-        else:
-            _show(chunks)
+        try:
+            print_json(collect(chunks)) if as_json else _show(chunks)
+        except CommandRefused as refusal:
+            raise _with_hint(refusal, kb) from refusal
+
+
+def _with_hint(refusal: CommandRefused, kb: str) -> CommandRefused:
+    """The API speaks of models; whoever types a command thinks of knowledge bases."""
+    if refusal.code != "model_not_found":
+        return refusal
+    return CommandRefused(
+        f"There is no knowledge base {kb!r}; `readahead kb list` shows those there are.", refusal.code
+    )
 
 
 def collect(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

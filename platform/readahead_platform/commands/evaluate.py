@@ -55,7 +55,7 @@ async def _evaluate(kb: str, questions: Path, *, search_only: bool, as_json: boo
 
         async def search(text: str) -> list[FoundPage]:
             body = {"query": text, "max_num_results": _DEPTH}
-            found = (await asyncio.to_thread(client.post, path, body))["data"]
+            found = await asyncio.to_thread(client.found, path, body)
             return [FoundPage(item["filename"], item["page"], item["score"]) for item in found]
 
         async def ask(text: str) -> GivenAnswer:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from readahead_platform.commands.output import AsJson, print_json, print_table
+from readahead_platform.commands.output import AsJson, examples, print_json, print_table
 
 app = typer.Typer(help="API keys.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog=examples('keys create --label "reporting script"'))
 def create(
     tenant: Annotated[str | None, typer.Option(help="Whose documents it opens; your own by default.")] = None,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
@@ -38,7 +38,7 @@ def list_(as_json: AsJson = False) -> None:
     from readahead_platform.client import GatewayClient
 
     with GatewayClient.open() as client:
-        keys = client.get("/v1/keys")["data"]
+        keys = client.entries("/v1/keys")
     if as_json:
         print_json({"keys": keys})
         return

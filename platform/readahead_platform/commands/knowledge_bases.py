@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from readahead_platform.commands.output import AsJson, print_json, print_table
+from readahead_platform.commands.output import AsJson, examples, print_json, print_table
 from readahead_platform.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -17,22 +18,24 @@ app = typer.Typer(help="Knowledge bases and their documents.", no_args_is_help=T
 Name = Annotated[str, typer.Argument(help="Knowledge base.")]
 
 
-@app.command()
+@app.command(epilog=examples("kb create policy"))
 def create(name: Name, as_json: AsJson = False) -> None:
     """Make an empty knowledge base."""
+    if not name.strip():  # the API makes one up, for programs that name nothing
+        raise CommandFailed("The name is empty: give the knowledge base one.", "invalid_name")
     with _client() as client:
         store = client.post("/v1/vector_stores", {"name": name})
     if as_json:
         print_json({"knowledge_base": _summary(store)})
     else:
-        typer.echo(f"Made {store['name']}. Add documents with `readahead kb add {store['name']} FILE…`.")
+        typer.echo(f"Made {store['name']}. Add documents with `readahead kb add {shlex.quote(store['name'])} FILE…`.")
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List knowledge bases."""
     with _client() as client:
-        stores = client.get("/v1/vector_stores", limit=1000, order="asc")["data"]
+        stores = client.entries("/v1/vector_stores", limit=1000, order="asc")
     if as_json:
         print_json({"knowledge_bases": [_summary(store) for store in stores]})
         return
@@ -40,7 +43,7 @@ def list_(as_json: AsJson = False) -> None:
     print_table(("NAME", "DOCUMENTS", "SEARCHABLE", "ID"), rows)
 
 
-@app.command()
+@app.command(epilog=examples("kb delete policy"))
 def delete(name: Name, as_json: AsJson = False) -> None:
     """Delete a knowledge base with its documents; uploaded files stay."""
     with _client() as client:
@@ -51,14 +54,14 @@ def delete(name: Name, as_json: AsJson = False) -> None:
         typer.echo(f"Deleted {name}.")
 
 
-@app.command()
+@app.command(epilog=examples("kb add policy travel.pdf expenses.pdf", "kb add policy *.pdf --json"))
 def add(
     name: Name,
-    files: Annotated[list[Path], typer.Argument(help="PDF files.", exists=True, dir_okay=False)],
+    files: Annotated[list[Path], typer.Argument(help="PDF files.")],
     password: Annotated[str | None, typer.Option(help="Opens password-protected files.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add documents and wait until they are searchable."""
+    """Add documents and wait until they are searchable. A file that fails stops no other; exit code 1 then."""
     from readahead_platform.commands.add_documents import add_documents
 
     with _client() as client:
@@ -72,7 +75,24 @@ def add(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=examples("kb remove policy travel.pdf"))
+def remove(
+    name: Name,
+    document: Annotated[str, typer.Argument(help="The document's file name, or its id.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take a document out of a knowledge base; the uploaded file stays."""
+    with _client() as client:
+        base = f"/v1/vector_stores/{id_of(client, name)}/files"
+        held = _document(client.entries(base, limit=10_000), document, name)
+        client.delete(f"{base}/{held['id']}")
+    if as_json:
+        print_json({"removed": {"document": held["document"], "document_id": held["document_id"]}})
+    else:
+        typer.echo(f"Removed {held['document']} from {name}.")
+
+
+@app.command(epilog=examples('kb search policy "price per kilometre" --top-k 3'))
 def search(
     name: Name,
     query: Annotated[str, typer.Argument(help="What to look for.")],
@@ -82,7 +102,7 @@ def search(
     """Find passages without asking a model."""
     with _client() as client:
         body = {"query": query, "max_num_results": top_k}
-        found = client.post(f"/v1/vector_stores/{id_of(client, name)}/search", body)["data"]
+        found = client.found(f"/v1/vector_stores/{id_of(client, name)}/search", body)
     results = [_result(item) for item in found]
     if as_json:
         print_json({"results": results})
@@ -92,14 +112,14 @@ def search(
         typer.echo(f"    {' '.join(result['text'].split())}\n")
 
 
-@app.command()
+@app.command(epilog=examples("kb status policy"))
 def status(name: Name, as_json: AsJson = False) -> None:
     """Show how far each document has come."""
     from readahead_platform.commands.add_documents import document_summary
 
     with _client() as client:
-        listed = client.get(f"/v1/vector_stores/{id_of(client, name)}/files", limit=10_000, order="asc")
-    documents = [document_summary(item) for item in listed["data"]]
+        listed = client.entries(f"/v1/vector_stores/{id_of(client, name)}/files", limit=10_000, order="asc")
+    documents = [document_summary(item) for item in listed]
     if as_json:
         print_json({"documents": documents})
         return
@@ -107,7 +127,7 @@ def status(name: Name, as_json: AsJson = False) -> None:
     print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
 
 
-@app.command()
+@app.command(epilog=examples("kb pack policy --estimate", "kb pack policy --pin"))
 def pack(
     name: Name,
     pin: Annotated[bool, typer.Option(help="Keep it in memory.")] = False,
@@ -139,13 +159,30 @@ def _client() -> Any:
 
 def id_of(client: GatewayClient, name: str) -> str:
     """A name may hold any character, so it is found in the list instead of being put in a path."""
-    stores = client.get("/v1/vector_stores", limit=10_000)["data"]
+    stores = client.entries("/v1/vector_stores", limit=10_000)
     found = next((store["id"] for store in stores if name in {store["name"], store["id"]}), None)
     if found is None:
         raise CommandFailed(
-            f"No knowledge base {name!r} was found; make it with `readahead kb create {name}`.", "not_found"
+            f"No knowledge base {name!r} was found; `readahead kb list` shows those there are, and "
+            f"`readahead kb create {shlex.quote(name)}` makes it.",
+            "not_found",
         )
     return str(found)
+
+
+def _document(held: list[dict[str, Any]], wanted: str, kb: str) -> dict[str, Any]:
+    """The document of that id, or the only one of that name."""
+    by_id = [document for document in held if wanted in {document["document_id"], document["id"]}]
+    found = by_id or [document for document in held if document["document"] == wanted]
+    if not found:
+        message = f"{kb} holds no document {wanted!r}; `readahead kb status {kb}` lists what it holds."
+        raise CommandFailed(message, "not_found")
+    if len(found) > 1:
+        ids = ", ".join(document["document_id"] for document in found)
+        raise CommandFailed(
+            f"{len(found)} documents of {kb} are named {wanted!r}: give the id, one of {ids}.", "ambiguous"
+        )
+    return found[0]
 
 
 def _summary(store: dict[str, Any]) -> dict[str, Any]:
@@ -187,4 +224,4 @@ def _show_added(documents: list[dict[str, Any]], name: str) -> None:
             error = document.get("error", {"code": document["state"], "message": "It was cancelled."})
             typer.echo(f"readahead: {document['document']}: {error['message']} ({error['code']})", err=True)
     if any(document["state"] == "searchable" for document in documents):
-        typer.echo(f'Ask with `readahead ask {name} "…"`.')
+        typer.echo(f'Ask with `readahead ask {shlex.quote(name)} "…"`.')

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from readahead_platform.commands.output import AsJson, print_json, print_table
+from readahead_platform.commands.output import AsJson, examples, print_json, print_table
 from readahead_platform.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def list_(as_json: AsJson = False) -> None:
         print_table(("NAME", "SIZE", "PATH"), [(m.name, f"{m.nbytes / 1e6:.0f} MB", m.path) for m in models])
 
 
-@app.command()
+@app.command(epilog=examples("models pull", "models pull smollm2-135m-instruct"))
 def pull(
     names: Annotated[list[str] | None, typer.Argument(help="Catalogue names or hub ids; none: the two in use.")] = None,
     as_json: AsJson = False,

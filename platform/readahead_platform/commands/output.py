@@ -12,6 +12,11 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
+def examples(*commands: str) -> str:
+    """The end of a command's help: what to type, a line each."""
+    return "\n\n".join(("Examples:", *(f"readahead {command}" for command in commands)))
+
+
 def print_json(data: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(data, ensure_ascii=False))
 

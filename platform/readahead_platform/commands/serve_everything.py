@@ -11,6 +11,7 @@ import typer
 
 from readahead_platform.commands.models import ensure_models
 from readahead_platform.errors import StartError
+from readahead_platform.home import claimed_home
 from readahead_platform.observe.logs import configure_logging
 from readahead_platform.ports import bind_gateway, with_llm_port
 from readahead_platform.settings import LoadedSettings, Settings
@@ -21,8 +22,7 @@ def serve_everything(loaded: LoadedSettings, samples: Path | None) -> None:
     """Blocks until a signal. Models are fetched first, outside the event loop, so that Ctrl-C ends a download."""
     configure_logging()
     settings = loaded.settings
-    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with bind_gateway(settings.host, settings.port) as gateway_socket:
+    with claimed_home(settings.home), bind_gateway(settings.host, settings.port) as gateway_socket:
         embedding_model = ensure_models(settings, _models(settings), as_json=False)[-1]
         asyncio.run(_serve(loaded, gateway_socket, embedding_model, _existing(samples)))
 
@@ -52,7 +52,7 @@ async def _serve(
             # These imports take seconds, in which the LLM server loads its models in a process of its own.
             from readahead_platform.commands.run_gateway import run_gateway
 
-            await run_gateway(settings, supervisor, gateway_socket, embedding_model, samples)
+            await supervisor.or_failed(run_gateway(settings, supervisor, gateway_socket, embedding_model, samples))
     except asyncio.CancelledError:
         if not stopping.is_set():
             raise

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from readahead_platform.api import (
     agent_runs,
@@ -23,19 +24,25 @@ from readahead_platform.api import (
     vector_store_search,
     vector_stores,
 )
-from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import AuthMiddleware
 from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.drain import DrainMiddleware
 from readahead_platform.gateway.errors import install_error_handlers
+from readahead_platform.gateway.json_bodies import PlainJsonMiddleware
 from readahead_platform.gateway.mcp_endpoint import MAX_MCP_BODY_BYTES, MCP_PATH, McpEndpoint, add_mcp_routes
-from readahead_platform.gateway.middleware import BodyLimitMiddleware, MetricsMiddleware, RequestIdMiddleware
+from readahead_platform.gateway.middleware import (
+    BodyLimitMiddleware,
+    MetricsMiddleware,
+    RequestIdMiddleware,
+    UnforeseenErrorMiddleware,
+)
+from readahead_platform.gateway.unknown_route import UnknownRoute
 from readahead_platform.responses.service import Responses
 from readahead_platform.responses.tool_servers import ToolServers
 
 _UPLOAD = re.compile(r"/v1/files/?|/_nicegui/client/[^/]+/upload/\d+")
 _MULTIPART_ROOM = 64 << 10
 """Bytes that the parts around an uploaded file may take."""
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 def create_app(context: GatewayContext) -> FastAPI:
@@ -67,8 +74,8 @@ def create_app(context: GatewayContext) -> FastAPI:
         health,
     ):
         app.include_router(module.router)
-    app.add_api_route("/v1/{rest:path}", _unknown, methods=_METHODS, include_in_schema=False)
     add_mcp_routes(app, mcp)
+    app.router.routes.append(Route("/v1/{rest:path}", UnknownRoute(app), include_in_schema=False))
     _add_middleware(app, context)
     return app
 
@@ -84,12 +91,10 @@ def _add_middleware(app: FastAPI, context: GatewayContext) -> None:
             return MAX_MCP_BODY_BYTES
         return settings.gateway.max_body_bytes
 
+    app.add_middleware(PlainJsonMiddleware)
     app.add_middleware(AuthMiddleware, tenants=context.tenants, page_links=context.page_links)
+    app.add_middleware(DrainMiddleware, drain=context.drain)
     app.add_middleware(BodyLimitMiddleware, limit=limit)
+    app.add_middleware(UnforeseenErrorMiddleware)
     app.add_middleware(MetricsMiddleware, metrics=context.metrics)
     app.add_middleware(RequestIdMiddleware)
-
-
-def _unknown(rest: str) -> None:
-    """Keeps the web page, which is mounted at /, from answering for the API with a page of its own."""
-    raise ApiError(404, f"There is no such route: /v1/{rest}.", code="unknown_url")

@@ -76,17 +76,17 @@ class ChatService:
                 yield event
 
     async def _pack(self, tenant: str, kb: KnowledgeBase, route: RequestedRoute) -> KbPack:
-        """What pack there is; one whose documents have changed is built anew beside, while searches answer."""
+        """What pack there is; one whose documents have changed is built anew beside, while questions read of it what
+        has stayed the same."""
         if route in {"rag", "agent"}:
             return KbPack()
         try:
             pack = await self._packs.find(tenant, kb)
-            await self._packs.rebuild_if_stale(tenant, kb, pack)
+            return await self._packs.rebuild_if_stale(tenant, kb, pack)
         except ApiError:
             if route == "cag":
                 raise
             return KbPack()  # a search has the last word on whether anything answers
-        return pack
 
     async def _run_on_pack(
         self,
@@ -114,7 +114,7 @@ class ChatService:
     ) -> AsyncGenerator[RunEvent, None]:
         llm = self._llm_of(source.tenant)
         if route == "agent":
-            return KnowledgeAgent(llm, source, self._settings).run(question, history)
+            return KnowledgeAgent(llm, source, self._settings).run(question, history, options)
         return answer(llm, source, question, history, self._settings, options)
 
 

@@ -11,8 +11,9 @@ from typing import Protocol
 from readahead_agents.openai_llm import OpenAILanguageModel
 from readahead_agents.runs.manager import RunManager
 from readahead_platform.gateway.chat_service import ChatService
+from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.kb_packs import KbPacks
-from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.salts import salt_headers
@@ -55,6 +56,7 @@ class GatewayContext:
     runs: RunManager
     page_links: PageLinks
     metrics: GatewayMetrics
+    drain: Drain
 
 
 @asynccontextmanager
@@ -67,8 +69,8 @@ async def open_context(
         embedding_model: The folder whose tokenizer.json measures chunks.
     """
     async with AsyncExitStack() as stack:
-        engine = await open_database(database_url(settings.home, settings.retrieval.database_url))
-        stack.push_async_callback(engine.dispose)
+        database = await open_database(database_url(settings.home, settings.retrieval.database_url))
+        stack.push_async_callback(database.close)
         api_root = f"{llm_server.base_url}/v1"
         embedder = await HttpEmbedder.connect(
             api_root, served_name(settings.serving.embedding_model), llm_server.api_key
@@ -77,13 +79,15 @@ async def open_context(
         counter = TokenizerCounter.from_file(embedding_model / "tokenizer.json")
         library = await Library.open(settings.retrieval, embedder, counter)
         stack.push_async_callback(library.close)
-        llm = LlmClient(llm_server.base_url, llm_server.api_key, settings.gateway.llm_idle_timeout_s)
+        gateway = settings.gateway
+        patience = Patience(gateway.llm_idle_timeout_s, gateway.llm_answer_timeout_s)
+        llm = LlmClient(llm_server.base_url, llm_server.api_key, patience)
         stack.push_async_callback(llm.close)
         language_model = OpenAILanguageModel(
             api_root,
             served_name(settings.serving.model),
             llm_server.api_key,
-            idle_timeout_s=settings.gateway.llm_idle_timeout_s,
+            idle_timeout_s=gateway.llm_idle_timeout_s,
         )
         stack.push_async_callback(language_model.aclose)
         packs = KbPacks(library, llm)
@@ -92,19 +96,20 @@ async def open_context(
         yield GatewayContext(
             settings=settings,
             library=library,
-            tenants=TenantStore(engine),
+            tenants=TenantStore(database),
             chat=ChatService(
                 library,
                 lambda tenant: language_model.with_headers(salt_headers(tenant)),
                 packs,
                 settings.agents,
                 score_floor=settings.retrieval.score_floor,
-                cag_max_tokens=settings.gateway.cag_max_tokens,
+                cag_max_tokens=gateway.cag_max_tokens,
             ),
             llm=llm,
             packs=packs,
             llm_server=llm_server,
             runs=runs,
-            page_links=PageLinks(settings.gateway.page_link_s),
+            page_links=PageLinks(gateway.page_link_s),
             metrics=GatewayMetrics(),
+            drain=Drain(gateway.drain_s),
         )

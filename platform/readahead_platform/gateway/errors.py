@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
+from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
@@ -18,6 +20,9 @@ from readahead_retrieval import errors as retrieval
 
 _log = logging.getLogger(__name__)
 _RETRY_AFTER_S = 2.0
+_RETRIED = frozenset({408, 409, 429})
+"""Beside 5xx, the statuses on which SDKs try again by themselves."""
+_BRANCHES = frozenset({"str", "int", "float", "bool", "dict", "list"})
 
 
 def envelope(error: ApiError) -> dict[str, Any]:
@@ -34,11 +39,11 @@ def envelope(error: ApiError) -> dict[str, Any]:
 
 def error_response(error: ApiError) -> JSONResponse:
     """The envelope with its status, and what tells SDKs whether to retry."""
-    headers: dict[str, str] = {}
+    headers = dict(error.headers)
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
         headers["retry-after-ms"] = str(round(error.retry_after_s * 1000))
-    elif error.status >= 500:
+    elif error.status in _RETRIED or error.status >= 500:
         headers["x-should-retry"] = "false"
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -72,6 +77,15 @@ def _too_many(message: str) -> ApiError:
     return ApiError(429, message, error_type=kind, code="too_many_runs", retry_after_s=_RETRY_AFTER_S)
 
 
+def _embedder(error: retrieval.EmbedderUnavailable | retrieval.EmbedderRefused) -> ApiError:
+    """Its own words name an address inside, and stay in the log."""
+    _log.error("The embedding model failed: %s", error.message)
+    if isinstance(error, retrieval.EmbedderRefused):
+        return _server_error(500, "The embedding model refuses its work; the log tells why.", "embedder_refused")
+    message = "The embedding model does not answer now; try again."
+    return ApiError(503, message, error_type="server_error", code="embedder_unavailable", retry_after_s=_RETRY_AFTER_S)
+
+
 def _server_error(status: int, message: str, code: str | None) -> ApiError:
     return ApiError(status, message, error_type="server_error", code=code)
 
@@ -84,8 +98,8 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     retrieval.DocumentError: lambda error: ApiError(400, error.message, param="file", code=error.code),
     retrieval.EmptyKnowledgeBase: _bad_request("knowledge_base_empty", "model"),
     retrieval.QueryError: _bad_request("invalid_query", "query"),
-    retrieval.EmbedderUnavailable: _unavailable("embedder_unavailable"),
-    retrieval.EmbedderRefused: lambda error: _server_error(500, error.message, "embedder_refused"),
+    retrieval.EmbedderUnavailable: lambda error: _embedder(error),
+    retrieval.EmbedderRefused: lambda error: _embedder(error),
     retrieval.IndexDamaged: _unavailable("index_rebuilding"),
     agent.LanguageModelUnavailable: _unavailable("model_unavailable"),
     agent.LanguageModelRefused: _refused,
@@ -94,8 +108,10 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     agent.RunNotFound: lambda error: ApiError(404, error.message, code="not_found"),
     agent.TooManyRuns: lambda error: _too_many(error.message),
     agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
-    RequestValidationError: lambda error: _invalid(error.errors()),
-    ValidationError: lambda error: _invalid(error.errors()),
+    RequestValidationError: lambda error: _invalid_request(error),
+    ValidationError: lambda error: _invalid_field(error.errors()[0], error.errors()[0]["loc"]),
+    OperationalError: lambda error: _storage(error),
+    OSError: lambda error: _disk(error),
     HTTPException: lambda error: _http(error),
 }
 
@@ -105,21 +121,77 @@ def to_api_error(error: BaseException) -> ApiError:
     for kind in type(error).__mro__:
         if kind in _CONVERTERS:
             return _CONVERTERS[kind](error)
+    return _unforeseen(error)
+
+
+def _unforeseen(error: BaseException) -> ApiError:
     _log.error("Unforeseen error", exc_info=error)
     return _server_error(500, "Something went wrong here; the log tells what.", "internal_error")
 
 
-def _invalid(errors: Any) -> ApiError:
-    first = errors[0]
-    location = [str(part) for part in first["loc"] if part not in {"body", "query", "path"}]
-    param = ".".join(location) or None
+def _invalid_request(error: RequestValidationError) -> ApiError:
+    """Names the first field at fault; the rest mostly follow from it."""
+    first = error.errors()[0]
+    source, *where = first["loc"]
+    if first["type"] == "json_invalid":
+        message = f"The request body is not valid JSON: {first['ctx']['error']} at character {where[0]}."
+        return ApiError(400, message, code="invalid_json")
+    if source == "body" and not where:
+        message = "The request body must be a JSON object, sent with Content-Type: application/json."
+        return ApiError(400, message, code="invalid_value")
+    return _invalid_field(first, where)
+
+
+def _invalid_field(first: Any, where: Sequence[int | str]) -> ApiError:
+    param = _param(where)
     message = str(first["msg"]).removeprefix("Value error, ")
     return ApiError(400, f"{param}: {message}." if param else f"{message}.", param=param, code="invalid_value")
 
 
+def _param(where: Sequence[int | str]) -> str | None:
+    """The path of a field in OpenAI's notation: ("messages", 0, "content") is messages[0].content."""
+    path = ""
+    for part in where:
+        if isinstance(part, str) and (not part.isidentifier() or part in _BRANCHES):
+            break  # pydantic's name for a branch of a union, which is no field
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path.lstrip(".") or None
+
+
 def _http(error: HTTPException) -> ApiError:
+    match error.__cause__:
+        case OSError() as cause:  # a form is written to disk while it arrives
+            return to_api_error(cause)
+        case RecursionError():
+            return ApiError(400, "The request body is nested too deeply.", code="invalid_json")
+        case UnicodeDecodeError():
+            return ApiError(400, "The request body is not UTF-8.", code="invalid_json")
+        case ValueError():
+            return ApiError(400, "The request body holds a number with too many digits.", code="invalid_json")
     codes = {404: "unknown_url", 405: "method_not_allowed", 413: "body_too_large"}
-    return ApiError(error.status_code, str(error.detail), code=codes.get(error.status_code, "invalid_request"))
+    code = codes.get(error.status_code, "invalid_request")
+    return ApiError(error.status_code, str(error.detail), code=code, headers=error.headers)
+
+
+def _storage(error: OperationalError) -> ApiError:
+    """A database that cannot be used now; what it says holds statements and values, and stays in the log."""
+    _log.error("The database failed", exc_info=error)
+    if "disk is full" in str(error.orig):
+        return _disk_full()
+    message = "The database cannot be used now; the log tells why."
+    return ApiError(503, message, error_type="server_error", code="storage_unavailable", retry_after_s=_RETRY_AFTER_S)
+
+
+def _disk(error: OSError) -> ApiError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        _log.error("The disk is full", exc_info=error)
+        return _disk_full()
+    return _unforeseen(error)
+
+
+def _disk_full() -> ApiError:
+    message = "The server's disk is full: nothing can be stored until space is made there."
+    return _server_error(507, message, "disk_full")
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -128,5 +200,5 @@ def install_error_handlers(app: FastAPI) -> None:
     async def handle(_request: Request, error: Exception) -> JSONResponse:
         return error_response(to_api_error(error))
 
-    for kind in (*_CONVERTERS, Exception):
+    for kind in _CONVERTERS:
         app.add_exception_handler(kind, handle)

@@ -18,6 +18,7 @@ from readahead_retrieval.library import Library
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 READY = frozenset({"resident", "on_disk"})
+BUILDING = frozenset({"building", "stale"})
 MAX_CACHED_MESSAGES = 8
 _KB, _CONTENT = "kb", "content"
 
@@ -35,6 +36,14 @@ class KbPack:
     def is_ready(self) -> bool:
         return self.current is not None and self.current["state"] in READY
 
+    @property
+    def shared_tokens(self) -> int:
+        """Tokens that the pack under construction has in common with one of before: what lies ahead of the first
+        document that was changed or removed. A question on the new texts reads them there, and nothing behind them."""
+        if self.current is None or self.current["state"] not in BUILDING:
+            return 0
+        return max((_shared(self.current, old) for old in self.older if old["state"] in READY), default=0)
+
     def shown(self) -> Mapping[str, Any] | None:
         """For people: the current pack, else the last one, which is stale because the documents have changed."""
         if self.current is not None or not self.older:
@@ -47,6 +56,8 @@ class KbPack:
             return NO_PACK
         if self.is_ready:
             return PackOffer(is_ready=True, tokens=int(shown["tokens"]))
+        if shared := self.shared_tokens:
+            return PackOffer(is_ready=True, tokens=int(shown["tokens"]), delta_tokens=int(shown["tokens"]) - shared)
         reason = f" ({shown['reason']})" if shown["reason"] else ""
         return PackOffer(is_ready=False, why_not=f"Its pack is {shown['state']}{reason}.")
 
@@ -103,10 +114,16 @@ class KbPacks:
         }
         return await self._llm.request("POST", "/v1/packs", whole, tenant=tenant)
 
-    async def rebuild_if_stale(self, tenant: str, kb: KnowledgeBase, found: KbPack) -> None:
-        """Queues a new pack where the documents have changed under the one that somebody had asked for."""
-        if found.current is None and found.older:
-            await self.build(tenant, kb, pin=bool(found.older[-1]["pin"]), ttl=found.older[-1]["ttl"])
+    async def rebuild_if_stale(self, tenant: str, kb: KnowledgeBase, found: KbPack) -> KbPack:
+        """Queues a new pack where the documents have changed under the one that somebody had asked for.
+
+        Returns:
+            What there is then.
+        """
+        if found.current is not None or not found.older:
+            return found
+        answer = await self.build(tenant, kb, pin=bool(found.older[-1]["pin"]), ttl=found.older[-1]["ttl"])
+        return KbPack(json.loads(answer.body), found.older) if answer.status == 200 else found
 
     async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
         """Takes all packs of a knowledge base out of memory and off the disk."""
@@ -162,6 +179,16 @@ class KbPacks:
 def _content(documents: Sequence[Document]) -> str:
     """Names what a pack holds: the documents, in order. The same bytes are the same document."""
     return hashlib.sha256("\0".join(document.id for document in documents).encode()).hexdigest()[:32]
+
+
+def _shared(new: Mapping[str, Any], old: Mapping[str, Any]) -> int:
+    """Tokens of the documents that both packs begin with."""
+    tokens = 0
+    for one, other in zip(new["documents"], old["documents"], strict=False):
+        if (one["title"], one["sha256"]) != (other["title"], other["sha256"]):
+            break
+        tokens = int(one["end_token"])
+    return tokens
 
 
 def _extended(older: Sequence[Mapping[str, Any]], documents: Sequence[Mapping[str, str]]) -> Mapping[str, Any] | None:

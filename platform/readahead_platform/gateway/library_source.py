@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from readahead_retrieval.library import Library
+from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation, Evidence, KnowledgeBase
 
 
@@ -28,5 +29,5 @@ class LibrarySource:
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         return await self.library.cite(self.tenant, answer, evidence)
 
-    def covers(self, evidence: Sequence[Evidence]) -> bool:
-        return any(passage.similarity >= self.score_floor for passage in evidence)
+    def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
+        return relevance(question, evidence) >= self.score_floor

@@ -5,17 +5,40 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from readahead_platform.errors import ApiError
+from readahead_platform.gateway.fresh_connection import FreshConnectionTransport
 from readahead_platform.gateway.salts import salt_headers
 
 _MAX_ANSWER_BYTES = 32 << 20
 _PROBE_TIMEOUT_S = 3.0
+_CONNECT_TIMEOUT_S = 5.0
+_LAST_WORDS_S = 10.0
+"""Seconds that the LLM server may take to say that a request's own time is over."""
+_LIMITS = httpx.Limits(max_connections=512, max_keepalive_connections=32)
 _RETRY_AFTER_S = 2.0
 _PASSED_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the LLM server is waited for, in seconds."""
+
+    idle_s: float
+    """Without a byte on a stream, which has heartbeats, or for what is answered at once."""
+    answer_s: float
+    """For a whole answer that is not streamed."""
+
+    def for_answer(self, body: Mapping[str, Any]) -> float:
+        """A request that limits itself is ended by the LLM server, whose answer is waited for."""
+        own = body.get("timeout")
+        if isinstance(own, bool) or not isinstance(own, int | float) or own <= 0:
+            return self.answer_s
+        return min(own + _LAST_WORDS_S, self.answer_s)
 
 
 class UpstreamAnswer:
@@ -27,16 +50,23 @@ class UpstreamAnswer:
         self.content_type = response.headers.get("content-type", "application/json")
         self.body = body
 
+    def unless_refused(self) -> UpstreamAnswer:
+        """This answer; a model that there is none of is raised, as only the gateway knows all models."""
+        if self.status == 404:
+            raise _refusal(self.status, self.headers, self.body)
+        return self
+
 
 class LlmClient:
     """Passes OpenAI requests on. Closing what it returns, or cancelling, ends the work at the LLM server."""
 
-    def __init__(self, base_url: str, api_key: str, idle_timeout_s: float) -> None:
+    def __init__(self, base_url: str, api_key: str, patience: Patience) -> None:
+        self._patience = patience
         self._http = httpx.AsyncClient(
             base_url=base_url,
             headers={"Authorization": f"Bearer {api_key}"},
-            timeout=httpx.Timeout(idle_timeout_s, connect=5.0),
-            limits=httpx.Limits(max_connections=512, max_keepalive_connections=32),
+            timeout=httpx.Timeout(patience.idle_s, connect=_CONNECT_TIMEOUT_S),
+            transport=FreshConnectionTransport(httpx.AsyncHTTPTransport(limits=_LIMITS)),
         )
 
     async def close(self) -> None:
@@ -48,9 +78,10 @@ class LlmClient:
         """One exchange, on behalf of a tenant whose cache it may use.
 
         Raises:
-            ApiError: 503 when the LLM server does not answer.
+            ApiError: 503 when the LLM server does not answer, 504 when its answer takes too long.
         """
-        async with self._exchange(method, path, body, tenant) as response:
+        read_s = self._patience.idle_s if body is None else self._patience.for_answer(body)
+        async with self._exchange(method, path, body, tenant, read_s) as response:
             return UpstreamAnswer(response, await _read(response))
 
     async def stream(self, path: str, body: Mapping[str, Any], *, tenant: str) -> AsyncIterator[bytes]:
@@ -59,9 +90,9 @@ class LlmClient:
         Raises:
             ApiError: Before the first frame, what the LLM server refused; at any time, 503 when it is gone.
         """
-        async with self._exchange("POST", path, body, tenant) as response:
+        async with self._exchange("POST", path, body, tenant, self._patience.idle_s) as response:
             if response.status_code != 200:
-                raise _refusal(response, await _read(response))
+                raise _refusal(response.status_code, response.headers, await _read(response))
             async for line in response.aiter_lines():
                 if line.startswith("data:"):  # its own heartbeats end here: the gateway has its own
                     yield f"{line}\n\n".encode()
@@ -84,12 +115,15 @@ class LlmClient:
 
     @contextlib.asynccontextmanager
     async def _exchange(
-        self, method: str, path: str, body: Mapping[str, Any] | None, tenant: str | None
+        self, method: str, path: str, body: Mapping[str, Any] | None, tenant: str | None, read_s: float
     ) -> AsyncIterator[httpx.Response]:
         headers = salt_headers(tenant) if tenant is not None else {}
+        timeout = httpx.Timeout(self._patience.idle_s, connect=_CONNECT_TIMEOUT_S, read=read_s)
         try:
-            async with self._http.stream(method, path, json=body, headers=headers) as response:
+            async with self._http.stream(method, path, json=body, headers=headers, timeout=timeout) as response:
                 yield response
+        except httpx.ReadTimeout as error:
+            raise _too_slow(read_s) from error
         except httpx.TimeoutException as error:
             raise _unavailable("The LLM server has been silent for too long.") from error
         except httpx.HTTPError as error:
@@ -98,6 +132,15 @@ class LlmClient:
 
 def _unavailable(message: str) -> ApiError:
     return ApiError(503, message, error_type="server_error", code="model_unavailable", retry_after_s=_RETRY_AFTER_S)
+
+
+def _too_slow(waited_s: float) -> ApiError:
+    """No status to try again on: the same request would take as long again."""
+    message = (
+        f"The LLM server has not answered within {waited_s:g} seconds. Ask for fewer tokens or with `stream`; the "
+        "operator's limits are gateway.llm_answer_timeout_s and, for streams, gateway.llm_idle_timeout_s."
+    )
+    return ApiError(504, message, error_type="server_error", code="answer_timeout")
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -110,15 +153,15 @@ async def _read(response: httpx.Response) -> bytes:
     return bytes(body)
 
 
-def _refusal(response: httpx.Response, body: bytes) -> ApiError:
+def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     try:
         error = json.loads(body)["error"]
         message, kind, param, code = (error.get(name) for name in ("message", "type", "param", "code"))
     except (ValueError, KeyError, TypeError, AttributeError):
-        message, kind, param, code = f"The LLM server answered {response.status_code}.", "server_error", None, None
-    retry_after = response.headers.get("retry-after", "")
+        message, kind, param, code = f"The LLM server answered {status}.", "server_error", None, None
+    retry_after = headers.get("retry-after", "")
     return ApiError(
-        response.status_code,
+        status,
         str(message),
         error_type=str(kind),
         param=param,

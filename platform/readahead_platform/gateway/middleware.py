@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.errors import error_response
+from readahead_platform.gateway.errors import error_response, to_api_error
 from readahead_platform.observe.metrics import GatewayMetrics
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -38,6 +38,32 @@ class RequestIdMiddleware:
             await send(message)
 
         await self._app(scope, receive, send_with_id)
+
+
+class UnforeseenErrorMiddleware:
+    """Answers what no route foresaw.
+
+    Starlette's own answer comes without an id, and it raises the error again behind it: the server then closes the
+    connection on which the client sends its next request.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def watch_begin(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch_begin)
+        except Exception as error:  # the top of a request: whatever it is, the client must hear of it
+            if has_begun or scope["type"] != "http":
+                raise
+            await error_response(to_api_error(error))(scope, receive, send)
 
 
 class BodyLimitMiddleware:

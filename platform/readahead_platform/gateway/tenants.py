@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -9,11 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import Select, select
-from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker
+from sqlalchemy.exc import IntegrityError
 
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.scopes import SCOPES, Scope
 from readahead_platform.store.tables import KeyRow, TenantRow
+from readahead_retrieval.store.session import Database
 
 DEFAULT_TENANT = "default"
 _KEY_PREFIX = "sk-ra-"
@@ -36,12 +38,12 @@ class ApiKey:
 class TenantStore:
     """Makes, checks and revokes keys. The tenant of a request comes from here and from nowhere else."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._sessions = async_sessionmaker(engine, expire_on_commit=False)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def authenticate(self, key: str) -> ApiKey | None:
         """The key's record, or None when it is unknown or revoked."""
-        async with self._sessions() as session:
+        async with self._database.reading() as session:
             row = await session.scalar(select(KeyRow).where(KeyRow.sha256 == _digest(key)))
         return _api_key(row) if row is not None and row.revoked_at is None else None
 
@@ -51,10 +53,11 @@ class TenantStore:
         """Makes a key, and the tenant where it is new. The first of the pair is the key: it cannot be had again."""
         key = _KEY_PREFIX + secrets.token_urlsafe(32)
         now = datetime.now(UTC)
-        async with self._sessions.begin() as session:
+        async with self._database.writing() as session:
             if await session.get(TenantRow, tenant) is None:
-                session.add(TenantRow(id=tenant, created_at=now))
-                await session.flush()
+                with contextlib.suppress(IntegrityError):  # another first key of the tenant was made just now
+                    async with session.begin_nested():
+                        session.add(TenantRow(id=tenant, created_at=now))
             row = KeyRow(
                 id=f"key_{secrets.token_hex(8)}",
                 tenant_id=tenant,
@@ -71,7 +74,7 @@ class TenantStore:
 
     async def list_keys(self, tenant: str | None) -> list[ApiKey]:
         """The keys of one tenant, or of all of them, oldest first; revoked ones too."""
-        async with self._sessions() as session:
+        async with self._database.reading() as session:
             rows = await session.scalars(_of_tenant(select(KeyRow), tenant).order_by(KeyRow.created_at))
             return [_api_key(row) for row in rows]
 
@@ -81,7 +84,7 @@ class TenantStore:
         Raises:
             ApiError: 404 when the tenant has no such key.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.writing() as session:
             row = await session.scalar(_of_tenant(select(KeyRow).where(KeyRow.id == key_id), tenant))
             if row is None:
                 raise ApiError(404, f"No API key {key_id!r} was found.", code="not_found")

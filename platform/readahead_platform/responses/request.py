@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from readahead_platform.api.models import KB_PREFIX
 from readahead_platform.errors import ApiError
 from readahead_platform.responses.items import InputItem
 from readahead_platform.routing.route import RequestedRoute
 
-KB_PREFIX = "kb/"
 MAX_ITEMS = 1000
 
 

@@ -17,12 +17,17 @@ class PackOffer:
     """What the knowledge base's pack could do for a question."""
 
     is_ready: bool
-    """Whether it holds all documents as they are now, and can be asked at once."""
+    """Whether questions on all documents as they are now can be asked at once."""
     tokens: int = 0
+    delta_tokens: int = 0
+    """Those of them that each question computes anew, because documents have changed and the new pack isn't built."""
     why_not: str = ""
     """One sentence for people, where it is not ready."""
 
 
+MAX_DELTA_TOKENS = 1500
+"""Tokens that `auto` lets a question compute beside a pack whose documents have changed: about what the passages of a
+search would cost it."""
 NO_PACK = PackOffer(is_ready=False, why_not="It has no pack; `readahead kb pack` builds one.")
 
 
@@ -51,7 +56,9 @@ def choose_route(
         case "cag" if not pack.is_ready:
             message = f"The route 'cag' answers from a pack. {pack.why_not} Until then use auto, rag or agent."
             raise ApiError(400, message, param="readahead.route", code="pack_unavailable")
-        case "cag" | "rag" | "agent":
+        case "cag":
+            return RouteChosen("cag", f"The request asked for it.{_delta(pack)}")
+        case "rag" | "agent":
             return RouteChosen(requested, "The request asked for it.")
         case "auto":
             return _by_kind(question, pack, cag_max_tokens)
@@ -64,10 +71,21 @@ def _by_kind(question: str, pack: PackOffer, cag_max_tokens: int) -> RouteChosen
         return RouteChosen("agent", "The question asks for an analysis of what a search finds.")
     if asks_for_summary(question):
         return RouteChosen("agent", "The question asks for a summary of what a search finds.")
+    if pack.is_ready and pack.delta_tokens > MAX_DELTA_TOKENS:
+        return RouteChosen("rag", f"A search is faster for now.{_delta(pack)}")
     if pack.is_ready and pack.tokens <= cag_max_tokens:
-        return RouteChosen("cag", f"All {pack.tokens} tokens of the documents are in the model's cache already.")
+        held = pack.tokens - pack.delta_tokens
+        which = "All" if not pack.delta_tokens else f"{held} of the"
+        why = f"{which} {pack.tokens} tokens of the documents are in the model's cache already.{_delta(pack)}"
+        return RouteChosen("cag", why)
     if pack.is_ready:
         return RouteChosen(
             "rag", f"The pack's {pack.tokens} tokens are over the {cag_max_tokens} that auto reads whole."
         )
     return RouteChosen("rag", "One search can find what the question asks for.")
+
+
+def _delta(pack: PackOffer) -> str:
+    if not pack.delta_tokens:
+        return ""
+    return f" documents_changed: {pack.delta_tokens} tokens are read anew until the new pack is ready."

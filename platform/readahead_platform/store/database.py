@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, event
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from readahead_retrieval.store.session import Database, sqlite_url
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def database_url(home: Path, configured: str) -> str:
     """The configured URL, or SQLite in `home`."""
-    return configured or f"sqlite+aiosqlite:///{home / 'readahead.db'}"
+    return configured or sqlite_url(home / "readahead.db")
 
 
-async def open_database(url: str) -> AsyncEngine:
-    """Connects, and applies the migrations that are missing."""
+async def open_database(url: str) -> Database:
+    """Applies the migrations that are missing, and connects."""
     engine = create_async_engine(url)
-    if engine.dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "connect", _set_sqlite_pragmas)
-    async with engine.begin() as connection:
-        await connection.run_sync(_migrate)
-    return engine
-
-
-def _set_sqlite_pragmas(connection: Any, _record: Any) -> None:
-    """WAL lets readers and the writer work side by side; the time-out waits for retrieval's writes."""
-    for pragma in ("journal_mode = WAL", "busy_timeout = 10000", "foreign_keys = ON", "synchronous = NORMAL"):
-        connection.execute(f"PRAGMA {pragma}")
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(_migrate)
+    finally:
+        await engine.dispose()
+    return Database(url)
 
 
 def _migrate(connection: Connection) -> None:

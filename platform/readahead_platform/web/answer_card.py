@@ -12,7 +12,7 @@ from readahead_platform.web.prose import answer_html
 from readahead_platform.web.sources import Source, marks, number_sources
 from readahead_platform.web.steps_view import StepsView
 from readahead_platform.web.turns import Turn
-from readahead_platform.web.wording import ROUTES
+from readahead_platform.web.wording import ROUTE_NAMES
 
 OpenSource = Callable[[Source], Awaitable[None]]
 _MARK_CLICK = "(e) => { const b = e.target.closest('[data-source]'); if (b) emit(Number(b.dataset.source)) }"
@@ -42,13 +42,13 @@ class AnswerCard:
                 icon_button("refresh", "Answer again", regenerate)
                 icon_button("content_copy", "Copy the answer", self._copy)
         self._drawn: tuple[object, ...] = ()
+        self._written: tuple[object, ...] = ()
         self.refresh()
 
     def refresh(self) -> None:
         """Brings the elements up to the turn."""
         turn = self._turn
-        self._sources = number_sources(turn.citations)
-        self._prose.set_content(answer_html(turn.answer, marks(turn.citations, self._sources)))
+        self._draw_prose()
         self._waiting.visible = not turn.done and not turn.answer
         self._error.text, self._error.visible = turn.error, bool(turn.error)
         self._actions.visible = turn.done
@@ -60,12 +60,23 @@ class AnswerCard:
             self._draw_chips()
             self._draw_note()
 
+    @property
+    def is_done(self) -> bool:
+        return self._turn.done
+
+    def _draw_prose(self) -> None:
+        written = (self._turn.answer, self._turn.citations)
+        if written != self._written:
+            self._written = written
+            self._sources = number_sources(self._turn.citations)
+            self._prose.set_content(answer_html(self._turn.answer, marks(self._turn.citations, self._sources)))
+
     def _draw_route(self) -> None:
         self._route.clear()
         if self._turn.route is None:
             return
         with self._route:
-            text(ROUTES[self._turn.route.chosen], "ra-route__name", "span")
+            text(ROUTE_NAMES[self._turn.route.chosen], "ra-route__name", "span")
             text(self._turn.route.why, "ra-route__why", "span")
 
     def _draw_chips(self) -> None:

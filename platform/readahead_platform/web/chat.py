@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from contextlib import aclosing
 
 from nicegui import background_tasks, ui
 
-from readahead_agents.events import Token
 from readahead_platform.gateway.errors import to_api_error
 from readahead_platform.web.answer_card import AnswerCard, OpenSource
 from readahead_platform.web.composer import Composer
@@ -20,7 +18,7 @@ from readahead_platform.web.visitor import Visitor
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 _REDRAW_S = 0.06
-"""Seconds between redraws while tokens stream: faster than reading, and slow enough for a slow connection."""
+"""Seconds between redraws while an answer grows: faster than reading, and slow enough for a slow connection."""
 _SIGNED_OUT = "Your API key was revoked. Reload the page to sign in again."
 
 
@@ -32,23 +30,29 @@ class Chat:
         self._tab = tab
         self._open_source = open_source
         self._kb: KnowledgeBase | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._growing: list[AnswerCard] = []
+        """Cards of answers that are not finished."""
         with block("ra-messages").props('role="log" aria-label="Conversation" tabindex="0"'):
             self._welcome = block("ra-welcome")
             self._list = block("ra-turns")
-        self._composer = Composer(tab, self.ask, self.stop)
-        ui.context.client.on_delete(self.stop)
+        self._composer = Composer(tab, self.ask, tab.stop)
+        self._redrawing = ui.timer(_REDRAW_S, self._redraw, active=False)
+        tab.pages += 1
+        ui.context.client.on_delete(self._left)
 
     async def show(self, kb: KnowledgeBase | None) -> None:
-        """Changes to another knowledge base; an answer that is still running is stopped."""
-        self.stop()
+        """Changes to another knowledge base; an answer that is still running for another one is stopped."""
+        if kb is None or kb.id != self._tab.running_kb:
+            self._tab.stop()
         self._kb = kb
         self._list.clear()
+        self._growing.clear()
         self._composer.set_enabled(kb is not None)
         if kb is not None:
             with self._list:
                 for turn in self._tab.turns(kb.id):
                     self._card(turn)
+        self._follow()
         await self.refresh_welcome()
 
     async def refresh_welcome(self) -> None:
@@ -73,41 +77,44 @@ class Chat:
 
     async def ask(self, question: str) -> None:
         """Starts an answer; ignored while another runs."""
-        if self._kb is None or self._task is not None:
+        if self._kb is None or self._tab.running is not None:
             return
         turns, turn = self._tab.turns(self._kb.id), Turn(question)
+        earlier = list(turns)
+        turns.append(turn)
         self._welcome.visible = False
         with self._list:
-            card = self._card(turn)
-        self._composer.set_busy(True)
-        self._task = background_tasks.create(self._answer(self._kb, turns, turn, card), name="web-answer")
-        self._task.add_done_callback(self._finished)
+            self._card(turn)
+        answering = background_tasks.create(self._answer(self._kb, earlier, turn), name="web-answer")
+        self._tab.run(answering, self._kb.id, turn)
+        self._follow()
 
-    def stop(self) -> None:
-        """Ends the running answer, down to the engine."""
-        if self._task is not None:
-            self._task.cancel()
+    def _left(self) -> None:
+        """A reload opens the next page before this one is dropped, and the answer goes on for it."""
+        self._tab.pages -= 1
+        if not self._tab.pages:
+            self._tab.stop()
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        if self._task is task:
-            self._task = None
+    def _follow(self) -> None:
+        self._composer.set_busy(bool(self._growing))
+        self._redrawing.active = bool(self._growing)
 
-    async def _answer(self, kb: KnowledgeBase, turns: deque[Turn], turn: Turn, card: AnswerCard) -> None:
-        earlier = [kept for kept in turns if kept is not turn]
-        turns.append(turn)
+    def _redraw(self) -> None:
+        for card in self._growing:
+            card.refresh()
+        self._growing = [card for card in self._growing if not card.is_done]
+        self._follow()
+
+    async def _answer(self, kb: KnowledgeBase, earlier: list[Turn], turn: Turn) -> None:
         try:
-            await self._stream(kb, earlier, turn, card)
+            await self._stream(kb, earlier, turn)
         except asyncio.CancelledError:
             turn.stopped = True
         except Exception as error:  # noqa: BLE001 - the top-level loop of an answer: any error becomes a sentence
             turn.error = to_api_error(error).message
-        turn.done = True
-        if not self._list.is_deleted:
-            card.refresh()
-            self._composer.set_busy(False)
 
-    async def _stream(self, kb: KnowledgeBase, earlier: list[Turn], turn: Turn, card: AnswerCard) -> None:
-        visitor, drawn_at = self._visitor, 0.0
+    async def _stream(self, kb: KnowledgeBase, earlier: list[Turn], turn: Turn) -> None:
+        visitor = self._visitor
         if not await visitor.still_welcome():
             turn.error = _SIGNED_OUT
             return
@@ -115,13 +122,11 @@ class Chat:
         async with aclosing(visitor.context.chat.ask(visitor.tenant, kb.id, messages, self._tab.route)) as stream:
             async for event in stream:
                 turn.apply(event)
-                now = asyncio.get_running_loop().time()
-                if not isinstance(event, Token) or now - drawn_at > _REDRAW_S:
-                    card.refresh()
-                    drawn_at = now
 
-    def _card(self, turn: Turn) -> AnswerCard:
-        return AnswerCard(turn, self._open_source, lambda: self.ask(turn.question))
+    def _card(self, turn: Turn) -> None:
+        card = AnswerCard(turn, self._open_source, lambda: self.ask(turn.question))
+        if not turn.done:
+            self._growing.append(card)
 
 
 def _lead(kb: KnowledgeBase | None, documents: Sequence[Document]) -> str:

@@ -97,8 +97,8 @@ class Documents:
 
     async def remove(self, document: Document) -> None:
         """Deletes a document after asking."""
-        body = f"{document.name} will no longer be searched or cited."
-        if await confirmed("Delete this document?", body, "Delete"):
+        body = "It will no longer be searched or cited. To have it back, add the file again."
+        if await confirmed(f"Delete {document.name}?", body, "Delete"):
             with suppress(NotFound):  # somebody else was faster
                 await self._visitor.context.library.remove_document(self._visitor.tenant, document.id)
             await self.look()

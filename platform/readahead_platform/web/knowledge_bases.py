@@ -9,6 +9,7 @@ from nicegui import ui
 
 from readahead_platform.web.elements import block, confirmed, icon_button, text
 from readahead_platform.web.visitor import Visitor
+from readahead_platform.web.wording import loss
 from readahead_retrieval.errors import NotFound, RetrievalError
 from readahead_retrieval.types import KnowledgeBase
 
@@ -89,8 +90,7 @@ class KnowledgeBases:
         await self.select(made.id)
 
     async def _delete(self, kb: KnowledgeBase) -> None:
-        documents = "its document" if kb.documents == 1 else f"its {kb.documents} documents"
-        if not await confirmed(f"Delete {kb.name}?", f"It goes with {documents}. This can't be undone.", "Delete"):
+        if not await confirmed(f"Delete the knowledge base {kb.name}?", loss(kb), "Delete"):
             return
         with suppress(NotFound):  # somebody else was faster
             await self._visitor.context.library.delete_kb(self._visitor.tenant, kb.id)

@@ -68,6 +68,7 @@ class Page:
         await self._chat.refresh_welcome()
 
     async def _start_over(self) -> None:
+        self._tab.stop()
         self._tab.forget(self._tab.kb_id)
         self._viewer.close()
         await self._chat.show(self._kb)

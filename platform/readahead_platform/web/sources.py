@@ -39,6 +39,15 @@ def marks(citations: Sequence[Citation], sources: Sequence[Source]) -> list[tupl
     return sorted(ends)
 
 
+def _distinct(quotes: Sequence[str]) -> tuple[str, ...]:
+    """Each once, and none that stands in another already, however its lines are broken."""
+    plain = {quote: " ".join(quote.split()) for quote in quotes}
+    kept = dict.fromkeys(
+        text for text in plain.values() if not any(text in other and text != other for other in plain.values())
+    )
+    return tuple(kept)
+
+
 def _source(number: int, cited: Sequence[Citation]) -> Source:
     first = cited[0]
     return Source(
@@ -47,7 +56,7 @@ def _source(number: int, cited: Sequence[Citation]) -> Source:
         document=first.document,
         page=first.page,
         page_label=first.page_label,
-        quotes=tuple(dict.fromkeys(c.quote for c in cited)),
+        quotes=_distinct([c.quote for c in cited]),
         boxes=tuple(dict.fromkeys(box for c in cited for box in c.boxes)),
         score=max(c.score for c in cited),
     )

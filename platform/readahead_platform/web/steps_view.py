@@ -22,6 +22,7 @@ class StepsView:
             with block("ra-steps__summary", "summary"):
                 ui.icon("account_tree").classes("ra-steps__icon")
                 self._summary = ui.label()
+                ui.icon("expand_more").classes("ra-steps__more")
             self._list = block("ra-steps__list", "ol")
         self._details.visible = False
 
@@ -54,7 +55,7 @@ class StepsView:
         with block(f"ra-step ra-step--{_STATES[step.ok]}", "li"):
             ui.icon(_ICONS[step.ok]).classes("ra-step__icon").props(f'aria-label="{_STATES[step.ok]}"')
             with block("ra-step__text"):
-                text(tool_name(step.tool), "ra-step__name")
+                text(tool_name(step.tool) + (f": {step.about}" if step.about else ""), "ra-step__name")
                 if step.summary:
                     text(step.summary, "ra-step__result")
             if step.ok is not None:

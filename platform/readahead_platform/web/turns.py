@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Step:
 
     id: str
     tool: str
+    about: str = ""
+    """The question that it answers."""
     ok: bool | None = None
     """None while it runs."""
     summary: str = ""
@@ -64,8 +67,8 @@ class Turn:
                 self.route = event
             case PlanMade(reasoning=reasoning, repairs=repairs):
                 self.reasoning, self.repairs = reasoning, repairs
-            case StepStarted(step=step, tool=tool):
-                self.steps.append(Step(step, tool))
+            case StepStarted(step=step, tool=tool, arguments=arguments):
+                self.steps.append(Step(step, tool, str(arguments.get("question") or "")))
             case StepFinished():
                 self._finish_step(event)
             case Token(text=text):
@@ -95,6 +98,11 @@ class Tab:
 
     kb_id: str = ""
     route: RequestedRoute = "auto"
+    pages: int = 0
+    """Pages that show it: two for a moment when it is reloaded, none when it is closed."""
+    running: asyncio.Task[None] | None = None
+    """The answer under way. It belongs to the tab, not to a page, so that a reload does not end it."""
+    running_kb: str = ""
     _turns: OrderedDict[str, deque[Turn]] = field(default_factory=OrderedDict)
 
     def turns(self, kb_id: str) -> deque[Turn]:
@@ -104,6 +112,22 @@ class Tab:
         while len(self._turns) > MAX_CONVERSATIONS:
             self._turns.popitem(last=False)
         return turns
+
+    def run(self, task: asyncio.Task[None], kb_id: str, turn: Turn) -> None:
+        """Takes note of an answer that has begun, until it ends, however it ends."""
+        self.running, self.running_kb = task, kb_id
+
+        def end(ended: asyncio.Task[None]) -> None:
+            turn.done = True
+            if self.running is ended:
+                self.running, self.running_kb = None, ""
+
+        task.add_done_callback(end)
+
+    def stop(self) -> None:
+        """Ends the answer under way, down to the engine."""
+        if self.running is not None:
+            self.running.cancel()
 
     def forget(self, kb_id: str) -> None:
         self._turns.pop(kb_id, None)

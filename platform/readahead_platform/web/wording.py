@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from readahead_retrieval.types import Document, DocumentState
+from readahead_platform.routing.route import Route
+from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 TOOLS = {
     "query_rag_with_context": "Search the documents",
@@ -12,6 +13,8 @@ TOOLS = {
     "generate_summary": "Summarise what was found",
 }
 ROUTES = {"auto": "Auto", "rag": "Search", "agent": "Agent"}
+"""Those that a person may choose."""
+ROUTE_NAMES: Mapping[Route, str] = {"cag": "Whole text", "rag": "Search", "agent": "Agent"}
 _FEW = 6
 """Page numbers that are listed before the rest is counted."""
 
@@ -76,6 +79,14 @@ def tool_name(tool: str) -> str:
 def steps_line(steps: Sequence[float]) -> str:
     """ "3 steps, 2.1 s" from the milliseconds of finished steps."""
     return f"{_count(len(steps), 'step')}, {sum(steps) / 1000:.1f} s"
+
+
+def loss(kb: KnowledgeBase) -> str:
+    """What is lost with a knowledge base."""
+    if not kb.documents:
+        return "It holds no documents. This can't be undone."
+    which = "Its document" if kb.documents == 1 else f"All its {kb.documents} documents"
+    return f"{which} will no longer be searched or cited. This can't be undone."
 
 
 def _count(number: int, noun: str) -> str:

@@ -90,6 +90,10 @@ class Publisher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def has_died(self) -> bool:
+        """Whether an index is to be made that no task is left to make."""
+        return any(kb_id not in self._tasks for kb_id in self._pending)
+
     async def _run(self, kb_id: str) -> None:
         try:
             while pending := self._pending.get(kb_id):

@@ -58,6 +58,11 @@ class Ingestion:
         await self._workers.close()
         await self._publisher.close()
 
+    def failures(self) -> list[str]:
+        """Names of the parts that have died; only a restart brings them back."""
+        died = {"ingestion worker": self._workers.has_died(), "index publisher": self._publisher.has_died()}
+        return [name for name, is_dead in died.items() if is_dead]
+
     async def added(self) -> None:
         """A job was queued."""
         await self._workers.wake()

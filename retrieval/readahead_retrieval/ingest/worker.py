@@ -59,6 +59,10 @@ class Workers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def has_died(self) -> bool:
+        """Whether a task has ended that should run for ever."""
+        return any(task.done() for task in self._tasks)
+
     async def _loop(self) -> None:
         while True:
             try:

@@ -105,7 +105,7 @@ class PdfReader:
         message = await self._receive(min(self._limits.page_timeout_s, self._seconds_left))
         if not isinstance(message, frames.PageFrame):
             raise ChildDied
-        return message.page()
+        return await asyncio.to_thread(message.page)  # a dense page has thousands of words
 
     async def _receive(self, timeout_s: float) -> frames.Message:
         assert self._child is not None

@@ -10,14 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.errors import AlreadyExists, NotFound
 from readahead_retrieval.store.models import DocumentRow, FileRow, KnowledgeBaseRow, utc_now
-from readahead_retrieval.store.names import clean_name, new_id
+from readahead_retrieval.store.names import clean_kb_name, new_id
 from readahead_retrieval.types import DocumentState, KnowledgeBase
 
 
 async def create(session: AsyncSession, tenant: str, name: str) -> KnowledgeBase:
-    row = KnowledgeBaseRow(
-        id=new_id("vs_"), tenant=tenant, name=clean_name(name, "knowledge base"), created_at=utc_now()
-    )
+    row = KnowledgeBaseRow(id=new_id("vs_"), tenant=tenant, name=clean_kb_name(name), created_at=utc_now())
     session.add(row)
     try:
         await session.flush()

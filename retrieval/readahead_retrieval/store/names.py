@@ -21,8 +21,22 @@ def clean_name(name: str, kind: str) -> str:
         raise InvalidName(f"The {kind}'s name is empty: give it one.")
     if len(name) > MAX_NAME_CHARS:
         raise InvalidName(f"The {kind}'s name has {len(name)} characters: use at most {MAX_NAME_CHARS}.")
-    if any(unicodedata.category(c) in {"Cc", "Cs"} for c in name):
+    if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in name):
         raise InvalidName(f"The {kind}'s name {name!r} holds control characters: remove them.")
+    if not any(unicodedata.category(c)[0] in "LNPS" for c in name):
+        raise InvalidName(f"The {kind}'s name {name!r} holds nothing that can be seen: use letters or digits.")
+    return name
+
+
+def clean_kb_name(name: str) -> str:
+    """As `clean_name`; the name is the end of a model's name (`kb/<name>`), where a slash at an end gets lost.
+
+    Raises:
+        InvalidName: as `clean_name`, and for a slash at an end.
+    """
+    name = clean_name(name, "knowledge base")
+    if name != name.strip("/"):
+        raise InvalidName(f"The knowledge base's name {name!r} begins or ends with a slash: leave it out.")
     return name
 
 

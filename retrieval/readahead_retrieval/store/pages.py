@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from sqlalchemy import and_, func, insert, select
@@ -42,10 +43,10 @@ async def load_text(session: AsyncSession, document_id: str, first: int = 1, las
 
 
 async def load(session: AsyncSession, document_id: str, numbers: Iterable[int]) -> dict[int, Page]:
-    """The numbered pages, whole."""
+    """The numbered pages, whole. A page has a thousand words, so they are decoded beside the event loop."""
     chosen = PageRow.number.in_(sorted(set(numbers)))
-    rows = await session.scalars(select(PageRow).where(PageRow.document_id == document_id, chosen))
-    return {row.number: _page(row) for row in rows}
+    rows = list(await session.scalars(select(PageRow).where(PageRow.document_id == document_id, chosen)))
+    return await asyncio.to_thread(lambda: {row.number: _page(row) for row in rows})
 
 
 async def unread(session: AsyncSession, document_id: str) -> list[int]:

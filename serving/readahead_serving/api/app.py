@@ -13,7 +13,12 @@ from readahead_serving.api.drain import Drain, DrainMiddleware
 from readahead_serving.api.embeddings import embeddings_router
 from readahead_serving.api.errors import ErrorHandlers
 from readahead_serving.api.health import health_router
-from readahead_serving.api.middleware import BearerKeyMiddleware, BodyLimitMiddleware, RequestIdMiddleware
+from readahead_serving.api.middleware import (
+    BearerKeyMiddleware,
+    BodyLimitMiddleware,
+    HeadMiddleware,
+    RequestIdMiddleware,
+)
 from readahead_serving.api.models import Models
 from readahead_serving.api.packs import packs_router
 from readahead_serving.metrics import ServingMetrics
@@ -33,7 +38,7 @@ def create_app(settings: ServingSettings, models: Models, drain: Drain | None = 
     drain = drain or Drain(settings.drain_s)
     PackMetrics(metrics.registry, lambda: models.language.packs if models.language is not None else None)
     context = ServerContext(settings, models, metrics, drain)
-    middleware = [Middleware(RequestIdMiddleware)]
+    middleware = [Middleware(RequestIdMiddleware), Middleware(HeadMiddleware)]
     if settings.api_key:
         middleware.append(Middleware(BearerKeyMiddleware, key=settings.api_key))
     middleware.append(Middleware(DrainMiddleware, drain=drain))

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
+from pydantic import Field
 
 from readahead_serving.api.context import ServerContext
 from readahead_serving.api.fields import RequestModel, Text
+from readahead_serving.api.models import Models
 from readahead_serving.errors import EngineUnavailable, ModelNotFound
+
+MAX_TEXTS = 8192
+"""As many as a conversation may have messages."""
 
 
 class TokenizeRequest(RequestModel):
     """The body of a tokenize request."""
 
-    text: Text
+    text: Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)]
+    """One text, or several to be counted at once."""
     model: str | None = None
     """A served model; the language model where there is none."""
 
@@ -47,14 +53,22 @@ def catalogue_router(context: ServerContext) -> APIRouter:
         return found
 
     @router.post("/tokenize")
-    async def tokenize(body: TokenizeRequest) -> dict[str, int]:
-        if models.embedding is not None and body.model == models.embedding.name:
-            sequences = await asyncio.to_thread(models.embedding.tokenize, [body.text])
-            return {"count": len(sequences[0]), "max_model_len": models.embedding.max_model_len}
-        if body.model is None and models.language is None:
-            raise EngineUnavailable("The language model is still loading.")
-        model = models.get_language(body.model or models.names()[0])
-        tokens = await asyncio.to_thread(model.tokenizer.encode_prompt, body.text)
-        return {"count": len(tokens), "max_model_len": model.max_model_len}
+    async def tokenize(body: TokenizeRequest) -> dict[str, Any]:
+        texts = [body.text] if isinstance(body.text, str) else body.text
+        counts, max_model_len = await _count(models, texts, body.model)
+        told = {"count": counts[0]} if isinstance(body.text, str) else {"counts": counts}
+        return {**told, "max_model_len": max_model_len}
 
     return router
+
+
+async def _count(models: Models, texts: list[str], name: str | None) -> tuple[list[int], int]:
+    """Tokens of each text to a model, and its window."""
+    if models.embedding is not None and name == models.embedding.name:
+        sequences = await asyncio.to_thread(models.embedding.tokenize, texts)
+        return [len(sequence) for sequence in sequences], models.embedding.max_model_len
+    if name is None and models.language is None:
+        raise EngineUnavailable("The language model is still loading.")
+    model = models.get_language(name or models.names()[0])
+    counts = await asyncio.to_thread(lambda: [len(model.tokenizer.encode_prompt(text)) for text in texts])
+    return counts, model.max_model_len

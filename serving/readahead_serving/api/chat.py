@@ -13,7 +13,16 @@ from readahead_serving.api.chat_request import ChatRequest
 from readahead_serving.api.chat_stream import ChatStream, chat_message
 from readahead_serving.api.context import ServerContext
 from readahead_serving.api.disconnect import while_connected
-from readahead_serving.api.generation import Choice, Generation, arrival, completion_budget, salt_of, total_usage
+from readahead_serving.api.generation import (
+    Choice,
+    Generation,
+    arrival,
+    check_together,
+    completion_budget,
+    refuse_hopeless,
+    salt_of,
+    total_usage,
+)
 from readahead_serving.api.logprobs import chat_logprobs
 from readahead_serving.api.models import LanguageModel
 from readahead_serving.api.reply import Reply
@@ -29,6 +38,9 @@ def chat_router(context: ServerContext) -> APIRouter:
     @router.post("/v1/chat/completions")
     async def create_chat_completion(body: ChatRequest, request: Request) -> Response:
         model = context.models.get_language(body.model)
+        check_together(context.settings, body.choices)
+        if (use := body.tool_use()) is not None:
+            await use.check(model.structures)
         prompt = await asyncio.to_thread(_prompt, body, model)
         default = context.settings.default_max_tokens
         max_tokens = completion_budget(model.max_model_len, len(prompt), body.token_limit, default, param="messages")
@@ -56,9 +68,10 @@ def chat_router(context: ServerContext) -> APIRouter:
 def _prompt(body: ChatRequest, model: LanguageModel) -> list[int]:
     """Takes milliseconds, or seconds for the largest: call it in a thread."""
     messages = [message.plain() for message in body.messages]
+    # what users and tools say no template leaves out, though it may trim it; what the assistant thought it may
+    said = (message["content"].strip() for message in messages if message["role"] in ("user", "tool"))
+    refuse_hopeless(model, said, param="messages")
     use = body.tool_use()
-    if use is not None:
-        use.check()
     tools = [tool.plain() for tool in use.tools] if use is not None else []
     if model.tokenizer.knows_tools:
         return model.tokenizer.encode_chat(messages, tools=tools)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from readahead_serving.api.fields import CompletionFields, RequestModel, Text, TopLogprobs, Unsupported, refusal
+from readahead_serving.api.fields import CompletionFields, Flag, RequestModel, Text, TopLogprobs, Unsupported, refusal
 from readahead_serving.api.tool_prompt import ChatMessage
 from readahead_serving.api.tools import NamedTool, Tool, ToolChoice, Tools, ToolUse
 
@@ -116,10 +116,10 @@ class ChatRequest(CompletionFields):
     max_completion_tokens: int | None = Field(default=None, ge=1)
     tools: Tools = None
     tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
+    parallel_tool_calls: Flag | None = None
     functions: Unsupported = None
     function_call: Unsupported = None
-    logprobs: bool | None = None
+    logprobs: Flag | None = None
     top_logprobs: TopLogprobs | None = None
     audio: Unsupported = None
     web_search_options: Unsupported = None

@@ -12,8 +12,16 @@ from starlette.responses import JSONResponse, Response
 
 from readahead_serving.api.context import ServerContext
 from readahead_serving.api.disconnect import while_connected
-from readahead_serving.api.fields import CompletionFields, Text, TopLogprobs, Unsupported, refusal
-from readahead_serving.api.generation import Generation, arrival, completion_budget, salt_of, total_usage
+from readahead_serving.api.fields import CompletionFields, Flag, Text, TopLogprobs, Unsupported, refusal
+from readahead_serving.api.generation import (
+    Generation,
+    arrival,
+    check_together,
+    completion_budget,
+    refuse_hopeless,
+    salt_of,
+    total_usage,
+)
 from readahead_serving.api.logprobs import CompletionLogprobs
 from readahead_serving.api.models import LanguageModel
 from readahead_serving.api.reply import Reply
@@ -43,7 +51,7 @@ class CompletionRequest(CompletionFields):
         list[Text | TokenIds], BeforeValidator(as_list_of_inputs), Field(min_length=1, max_length=MAX_PROMPTS)
     ]
     best_of: int | None = None
-    echo: bool | None = None
+    echo: Flag | None = None
     suffix: Unsupported = None
     logprobs: TopLogprobs | None = None
 
@@ -71,6 +79,7 @@ def completions_router(context: ServerContext) -> APIRouter:
     @router.post("/v1/completions")
     async def create_completion(body: CompletionRequest, request: Request) -> Response:
         model = context.models.get_language(body.model)
+        check_together(context.settings, len(body.prompt) * body.choices)
         prompts = await asyncio.to_thread(_tokenize, model, body.prompt)
         reply = Reply("cmpl", model.name)
         generation = Generation(
@@ -87,6 +96,9 @@ def completions_router(context: ServerContext) -> APIRouter:
 
 
 def _tokenize(model: LanguageModel, prompts: list[str | TokenIds]) -> list[TokenIds]:
+    for prompt in prompts:
+        if isinstance(prompt, str):
+            refuse_hopeless(model, [prompt], param="prompt")
     return [model.tokenizer.encode_prompt(p) if isinstance(p, str) else _checked(model, p) for p in prompts]
 
 

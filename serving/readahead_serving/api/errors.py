@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
 from readahead_serving.errors import (
     DeadlineExceeded,
@@ -32,7 +33,9 @@ logger = logging.getLogger(__name__)
 
 _NO_RETRY = {"x-should-retry": "false"}
 _CLIENT_CLOSED_REQUEST = 499
-_STATUS_CODES = {401: "invalid_api_key", 404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+_STATUS_CODES = {401: "invalid_api_key", 404: "not_found", 413: "request_too_large"}
+_INVALID_JSON = "invalid_json"
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _VALIDATION_CODES = {"missing": "missing_required_parameter", "unsupported_parameter": "unsupported_parameter"}
 
 
@@ -93,7 +96,8 @@ def describe_validation(error: RequestValidationError) -> Failure:
     first = error.errors()[0]
     kind, where = str(first["type"]), tuple(first["loc"])[1:]
     if kind == "json_invalid":
-        return Failure(400, f"The request body isn't valid JSON: {first['ctx']['error']} at character {where[0]}.")
+        message = f"The request body isn't valid JSON: {first['ctx']['error']} at character {where[0]}."
+        return Failure(400, message, code=_INVALID_JSON)
     if not where:
         return Failure(400, "The request body must be a JSON object, sent with Content-Type: application/json.")
     param = param_path(where)
@@ -101,6 +105,11 @@ def describe_validation(error: RequestValidationError) -> Failure:
     if kind == "missing":
         message = "Missing required parameter"
     return Failure(400, f"{param}: {message}.", param=param, code=_VALIDATION_CODES.get(kind, "invalid_value"))
+
+
+def _is_served(request: Request, method: str) -> bool:
+    scope = {**request.scope, "method": "GET" if method == "HEAD" else method}
+    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
 
 class ErrorHandlers:
@@ -134,11 +143,25 @@ class ErrorHandlers:
 
     async def _on_http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        message = error.detail
-        if error.status_code in (404, 405):
-            message = f"{request.method} {request.url.path} isn't served here; see GET /openapi.json for what is."
+        match error.status_code:
+            case 405:
+                return self._on_wrong_method(request)
+            case 404:
+                message = f"{request.method} {request.url.path} isn't served here; see GET /openapi.json for what is."
+            case 400:  # FastAPI's word for a body that can't be decoded
+                return self._answer(Failure(400, "The request body isn't JSON in UTF-8.", code=_INVALID_JSON))
+            case _:
+                message = error.detail
         code = _STATUS_CODES.get(error.status_code)
         return self._answer(Failure(error.status_code, message, code=code, headers=error.headers or {}))
+
+    def _on_wrong_method(self, request: Request) -> Response:
+        """What the path takes, by all its routes (RFC 9110, section 15.5.6); OPTIONS asks for just that."""
+        allow = ", ".join(method for method in _METHODS if _is_served(request, method))
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"allow": allow})
+        message = f"{request.url.path} takes {allow}, not {request.method}."
+        return self._answer(Failure(405, message, code="method_not_allowed", headers={"allow": allow}))
 
     async def _on_disconnect(self, _request: Request, _error: Exception) -> Response:
         return Response(status_code=_CLIENT_CLOSED_REQUEST)

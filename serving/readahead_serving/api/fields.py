@@ -44,6 +44,8 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+Flag = Annotated[bool, Field(strict=True)]
+"""True or false and nothing that could be read as either, such as "yes" and 1."""
 Text = Annotated[str, AfterValidator(_encodable)]
 Unsupported = Annotated[Any, AfterValidator(_unsupported)]
 """A field whose meaning we can't honour: neutral values pass, others are refused instead of being ignored."""
@@ -57,7 +59,7 @@ class RequestModel(BaseModel):
 
 
 class StreamOptions(RequestModel):
-    include_usage: bool = False
+    include_usage: Flag = False
 
 
 class JsonSchemaFormat(RequestModel):
@@ -119,7 +121,7 @@ class CompletionFields(RequestModel):
     """What chat and text completions have in common."""
 
     model: str
-    stream: bool | None = None
+    stream: Flag | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -132,7 +134,7 @@ class CompletionFields(RequestModel):
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     stop: Stops | None = None
     response_format: ResponseFormat | None = None
-    ignore_eos: bool | None = None
+    ignore_eos: Flag | None = None
     priority: int = Field(default=0, ge=-100, le=100)
     """Lower goes first among the sender's own requests; above 0 it steps back behind everyone's."""
     timeout: float | None = Field(default=None, gt=0)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 from starlette.requests import Request
 
 from readahead_serving.api.models import LanguageModel
+from readahead_serving.backends.admission import most_in_flight
 from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, TokenLogprobs, Usage
-from readahead_serving.errors import ContextLengthExceeded, DeadlineExceeded, GenerationFailed, ServingError
+from readahead_serving.errors import (
+    ContextLengthExceeded,
+    DeadlineExceeded,
+    GenerationFailed,
+    RequestRefused,
+    ServingError,
+)
 from readahead_serving.metrics import ServingMetrics
+from readahead_serving.settings import ServingSettings
 
 ADMISSION_GRACE_S = 1.0
 """How long a stream's headers wait for the engine's word, so that a full queue is still a status and not an event."""
@@ -50,6 +59,35 @@ def completion_budget(window: int, prompt_tokens: int, asked: int | None, defaul
             limit=window, prompt_tokens=prompt_tokens, completion_tokens=asked or 1, param=param
         )
     return asked or min(left, default)
+
+
+def refuse_hopeless(model: LanguageModel, texts: Iterable[str], *, param: str) -> None:
+    """Refuses what cannot fit the window by the length of its texts alone, before seconds are spent on tokens.
+
+    Raises:
+        ContextLengthExceeded: With the number of tokens that there are at least.
+    """
+    least = sum(map(model.tokenizer.least_tokens, texts))
+    if least >= model.max_model_len:
+        raise ContextLengthExceeded(
+            limit=model.max_model_len, prompt_tokens=least, completion_tokens=1, param=param, counted=False
+        )
+
+
+def check_together(settings: ServingSettings, completions: int) -> None:
+    """Refuses a request for more completions than are ever taken at once, which no waiting would mend.
+
+    Raises:
+        RequestRefused: With the number that may be asked for.
+    """
+    most = most_in_flight(settings)
+    if completions > most:
+        raise RequestRefused(
+            f"n: {completions} completions are asked for at once, and this server takes {most} at most: "
+            "ask for fewer prompts or choices in one request.",
+            param="n",
+            code="too_many_completions",
+        )
 
 
 class Generation:
@@ -138,8 +176,16 @@ def total_usage(usages: Sequence[Usage], choices: int) -> dict[str, object]:
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": sum(u.cached_tokens for u in prompts)},
+        "prompt_tokens_details": _prompt_details(prompts),
     }
+
+
+def _prompt_details(prompts: Sequence[Usage]) -> dict[str, object]:
+    details: dict[str, object] = {"cached_tokens": sum(usage.cached_tokens for usage in prompts)}
+    missed = next((usage.pack_miss for usage in prompts if usage.pack_miss is not None), None)
+    if missed is not None:
+        details["pack_miss"] = msgspec.to_builtins(missed)
+    return details
 
 
 def _choice(text: str, last: GenerationDelta, logprobs: list[TokenLogprobs]) -> Choice:
@@ -167,6 +213,8 @@ async def _measured(
 def _raise_if_given_up(delta: GenerationDelta) -> None:
     if delta.finish_reason == "abort":
         raise DeadlineExceeded(delta.error or "The request's timeout passed before its completion was done.")
+    if delta.finish_reason == "refused":
+        raise RequestRefused(delta.error or "The engine can't follow this request.", code="structure_not_followed")
     if delta.finish_reason == "error":
         raise GenerationFailed(delta.error or "The engine gave this request up.")
 

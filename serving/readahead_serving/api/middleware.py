@@ -1,4 +1,4 @@
-"""What every request passes: a request id, its time of arrival, the key, and the limit on its body."""
+"""What every request passes: a request id, its time of arrival, HEAD, the key, and the limit on its body."""
 
 from __future__ import annotations
 
@@ -39,6 +39,23 @@ class RequestIdMiddleware:
             await send(message)
 
         await self._app(scope, receive, send_with_id)
+
+
+class HeadMiddleware:
+    """Answers HEAD as GET without the body, which every server must (RFC 9110, section 9.3.2)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_head(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self._app({**scope, "method": "GET"}, receive, send_head)
 
 
 class BearerKeyMiddleware:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from readahead_serving.backends.base import Engine
+from readahead_serving.backends.structures import StructureChecks
 from readahead_serving.embeddings import EmbeddingModel
 from readahead_serving.errors import EngineUnavailable, ModelNotFound
 from readahead_serving.packs.shelf import PackShelf
@@ -22,6 +23,8 @@ class PromptTokenizer(Protocol):
     def encode(self, text: str, *, allow_special: bool) -> list[int]: ...
 
     def encode_prompt(self, text: str) -> list[int]: ...
+
+    def least_tokens(self, text: str) -> int: ...
 
     @property
     def knows_tools(self) -> bool: ...
@@ -46,6 +49,8 @@ class LanguageModel:
     """Its knowledge packs; None where the backend has none."""
     backend: Literal["native", "transformers"] = "native"
     """What computes it."""
+    structures: StructureChecks = field(default_factory=StructureChecks)
+    """Tells which schemas of tools can be followed."""
 
 
 @dataclass(slots=True)

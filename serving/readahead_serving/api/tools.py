@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from readahead_serving.api.fields import RequestModel, Text
-from readahead_serving.engine.grammar import check_structure
+from readahead_serving.backends.structures import StructureChecks
 from readahead_serving.engine.request import SamplingParams
 from readahead_serving.errors import RequestRefused
 
@@ -100,15 +100,15 @@ class ToolUse:
         self._forced = forced
         self._parallel = parallel
 
-    def check(self) -> None:
-        """Refuses parameters that can't be enforced. Takes milliseconds for each tool: call it off the event loop.
+    async def check(self, structures: StructureChecks) -> None:
+        """Refuses parameters that can't be enforced.
 
         Raises:
             RequestRefused: Naming the tool.
         """
         for index, tool in enumerate(self.tools):
             try:
-                check_structure(SamplingParams(max_tokens=1, json_schema=tool.function.schema_text))
+                await structures.check(SamplingParams(max_tokens=1, json_schema=tool.function.schema_text))
             except RequestRefused as error:
                 where = f"tools[{index}].function.parameters"
                 message = f"{where} of {tool.function.name}: {error.message}"

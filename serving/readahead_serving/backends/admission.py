@@ -16,6 +16,12 @@ _SMOOTHING = 0.1
 """Weight of the newest completion in the mean length."""
 
 
+def most_in_flight(settings: ServingSettings) -> int:
+    """Requests of one tenant, running or waiting, that are taken at most."""
+    most = settings.max_running + settings.max_waiting
+    return max(1, int(settings.tenant_share * most))
+
+
 @dataclass(slots=True)
 class _Ticket:
     request: GenerationRequest
@@ -44,19 +50,20 @@ class AdmissionControl:
         self._sent = 0
         self._mean_completion = 0.0
 
-    def admit(self, request: GenerationRequest, stats: EngineStats) -> None:
+    def admit(self, request: GenerationRequest, stats: EngineStats, in_pack: int = 0) -> None:
         """Takes a request in; `end` must follow once it has ended in the engine.
 
         Args:
             request: Checked, with an id that is in use by no other.
             stats: The engine's latest.
+            in_pack: Leading tokens of its prompt that a pack in memory holds.
 
         Raises:
             EngineBusy: Too many requests are in flight, the tenant has its share, or the wait would be too long.
             DeadlineExceeded: Its deadline would pass before its first token even in an empty queue.
         """
         wait_s = self.predicted_wait_s(stats)
-        start, end = self._expected(request), len(request.prompt_tokens)
+        start, end = self._expected(request, in_pack), len(request.prompt_tokens)
         self._check_queue(wait_s)
         self._check_tenant(request.salt, wait_s)
         if stats.costs.is_measured:
@@ -91,9 +98,10 @@ class AdmissionControl:
         step_s = stats.costs.seconds(StepLoad(rows, stats.kv_tokens_used, 0, 0))
         return ahead * self._mean_completion * step_s / rows
 
-    def _expected(self, request: GenerationRequest) -> int:
-        """Leading tokens of the prompt that the cache should hold."""
-        return min(self._seen.length(request.salt, request.prompt_tokens), len(request.prompt_tokens) - 1)
+    def _expected(self, request: GenerationRequest, in_pack: int) -> int:
+        """Leading tokens of the prompt that a pack or the cache should hold."""
+        held = max(in_pack, self._seen.length(request.salt, request.prompt_tokens))
+        return min(held, len(request.prompt_tokens) - 1)
 
     def _check_queue(self, wait_s: float) -> None:
         most = self._settings.max_running + self._settings.max_waiting
@@ -107,7 +115,7 @@ class AdmissionControl:
         if share >= 1:
             return
         own = [ticket for ticket in self._tickets.values() if ticket.request.salt == salt]
-        most = max(1, int(share * (self._settings.max_running + self._settings.max_waiting)))
+        most = most_in_flight(self._settings)
         queued_s = _sum_prefill(ticket for ticket in own if not ticket.has_started)
         if len(own) >= most or queued_s > share * self._settings.max_queue_seconds:
             raise EngineBusy(

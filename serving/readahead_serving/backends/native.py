@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
 from readahead_serving.backends.admission import AdmissionControl
+from readahead_serving.backends.structures import StructureChecks
 from readahead_serving.backends.watchdog import Watchdog
 from readahead_serving.engine.client import ENGINE_MODULE, EngineProcess
-from readahead_serving.engine.grammar import check_structure, structure_of
 from readahead_serving.engine.messages import EngineLoaded, SequenceOutput, StepOutputs
 from readahead_serving.engine.pack_messages import PackCommand, PackEvent
 from readahead_serving.engine.request import (
@@ -21,6 +21,7 @@ from readahead_serving.engine.request import (
     EngineStats,
     GenerationDelta,
     GenerationRequest,
+    PackMiss,
 )
 from readahead_serving.engine.stream import RequestStream, TokenTexts
 from readahead_serving.engine.validation import check_limits, check_request
@@ -43,6 +44,13 @@ _NO_STATS = EngineStats(
 log = logging.getLogger(__name__)
 
 
+class ReadPack(Protocol):
+    """A pack in memory that a prompt begins with."""
+
+    @property
+    def num_tokens(self) -> int: ...
+
+
 class PackLink(Protocol):
     """What a pack shelf does for an engine."""
 
@@ -52,8 +60,8 @@ class PackLink(Protocol):
 
     def on_event(self, event: PackEvent) -> None: ...
 
-    async def prepare(self, salt: str, prompt: list[int]) -> object:
-        """Sees to it that a pack that the prompt begins with is in memory."""
+    async def prepare(self, salt: str, prompt: list[int]) -> ReadPack | PackMiss | None:
+        """Sees to it that a pack that the prompt begins with is in memory; a `PackMiss` tells why none will be read."""
         ...
 
 
@@ -71,6 +79,8 @@ class NativeEngine:
         self._settings = settings
         self._model_path = model_path
         self._tokenizer = tokenizer
+        self.structures = StructureChecks()
+        """Tells what schemas, expressions and grammars can be followed."""
         self._process: EngineProcess | None = None
         self._loaded: EngineLoaded | None = None
         self._stats = _NO_STATS
@@ -128,11 +138,11 @@ class NativeEngine:
             max_prompt_tokens=self._settings.max_prompt_tokens,
             max_completion_tokens=self._settings.max_completion_tokens,
         )
-        if structure_of(request.sampling) is not None:
-            await asyncio.to_thread(check_structure, request.sampling)
+        await self.structures.check(request.sampling)
+        pack = None
         if self._packs is not None:
-            await self._packs.prepare(request.salt, request.prompt_tokens)
-        stream = self._submit(request)
+            pack = await self._packs.prepare(request.salt, request.prompt_tokens)
+        stream = self._submit(request, pack)
         timer = self._time_limit(request, stream)
         try:
             while True:
@@ -149,23 +159,27 @@ class NativeEngine:
         return self._stats
 
     def is_ready(self) -> bool:
-        return self._process is not None and not self._watchdog.is_stalled
+        is_supervised = self._supervisor is not None and not self._supervisor.done()
+        return is_supervised and self._process is not None and not self._watchdog.is_stalled
 
     async def close(self) -> None:
         """Ends the engine process; requests in flight end with `EngineUnavailable`."""
         self._closing = True
+        self.structures.close()
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
         await self._drop_process(EngineUnavailable("The server is shutting down."))
 
-    def _submit(self, request: GenerationRequest) -> RequestStream:
+    def _submit(self, request: GenerationRequest, pack: ReadPack | PackMiss | None) -> RequestStream:
         if self._process is None or self._admission is None:
             state = "shutting down" if self._closing else "starting"
             raise EngineUnavailable(f"The engine is {state}: try again in a few seconds.")
         if request.request_id in self._streams:
             raise RequestRefused(f"The request id {request.request_id!r} is in use.", code="duplicate_request_id")
-        self._admission.admit(request, self._stats)
+        missed = pack if isinstance(pack, PackMiss) else None
+        in_pack = 0 if pack is None or isinstance(pack, PackMiss) else pack.num_tokens
+        self._admission.admit(request, self._stats, in_pack)
         if not self._streams:
             self._watchdog.heard()
         try:
@@ -173,7 +187,7 @@ class NativeEngine:
         except Exception:  # told to the caller; a request that never left must not count as one in flight
             self._admission.end(request.request_id, 0)
             raise
-        stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer)
+        stream = self._streams[request.request_id] = RequestStream(request, self._tokenizer, missed)
         return stream
 
     def _time_limit(self, request: GenerationRequest, stream: RequestStream) -> asyncio.TimerHandle | None:
@@ -193,21 +207,31 @@ class NativeEngine:
 
     async def _launch(self) -> None:
         process, self._loaded = await EngineProcess.start(self._settings, self._model_path, self.process_module)
-        self._process = process
+        try:
+            if self._packs is not None:
+                self._packs.connect(process.send)
+        except BaseException:
+            await process.close()
+            raise
         self._admission = AdmissionControl(self._settings, self._loaded.kv_tokens_total)
-        if self._packs is not None:
-            self._packs.connect(process.send)
+        self._process = process  # ready from now on
 
     async def _supervise(self) -> None:
         delay, longest = RESTART_DELAY_S
         while True:
-            worked = await self._serve()
+            worked = False
+            try:
+                worked = await self._serve()
+            except Exception:  # the top of a loop: without it nobody would start an engine ever again
+                log.exception("the engine's end was not clean")
             delay = RESTART_DELAY_S[0] if worked else min(2 * delay, longest)
             await asyncio.sleep(delay)
             try:
                 await self._launch()
             except (ServingError, OSError) as error:
                 log.warning("the engine does not start again (next try in %.1f s): %s", delay, error)
+            except Exception:  # as above
+                log.exception("the engine does not start again (next try in %.1f s)", delay)
 
     async def _serve(self) -> bool:
         """Passes outputs on until the process dies. Returns whether it has computed anything."""
@@ -257,7 +281,10 @@ class NativeEngine:
         self._stats = _NO_STATS
         for stream in streams.values():
             stream.fail(failure)
-        if self._packs is not None and process is not None:
-            self._packs.disconnect()
-        if process is not None:
+        if process is None:
+            return
+        try:
+            if self._packs is not None:
+                self._packs.disconnect()
+        finally:
             await process.close()

@@ -25,6 +25,7 @@ from readahead_serving.engine.request import (
 )
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.metadata import read_eos_ids
+from readahead_serving.model.pickles import refuse_pickles
 
 _UNBOUNDED_POSITIONS = 2048
 """The window of models that name none (ALiBi has no largest position)."""
@@ -156,10 +157,11 @@ def load(config: EngineConfig, channel: Channel) -> tuple[Loop, EngineLoaded]:
 
 
 def _load_model(path: Path, dtype: torch.dtype) -> Any:
+    refuse_pickles(str(path), (file.name for file in path.iterdir()))
     try:
-        # no code from the model's folder, and of old .bin files only tensors (transformers sets weights_only)
+        # no code from the model's folder, neither Python nor pickles
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            path, dtype=dtype, local_files_only=True, trust_remote_code=False
+            path, dtype=dtype, local_files_only=True, trust_remote_code=False, use_safetensors=True
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise ModelLoadError(f"{path}: transformers does not load this model: {error}") from error

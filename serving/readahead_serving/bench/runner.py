@@ -23,6 +23,8 @@ from readahead_serving.bench.workloads.chat import chat_requests
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
 
+_UNBOUNDED = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
@@ -69,7 +71,11 @@ def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *
     if as_json:
         console.print(json.dumps(report), markup=False)
     else:
-        console.print(*as_tables(report), *(f"{count} failed: {text}" for text, count in messages.items()), sep="\n")
+        tables = as_tables(report)
+        # A terminal may wrap a wide table and a pipe has no width: no figure is ever cut off.
+        unbounded = console.options.update_width(_UNBOUNDED)
+        console.width = max(console.width, *(console.measure(table, options=unbounded).maximum for table in tables))
+        console.print(*tables, *(f"{count} failed: {text}" for text, count in messages.items()), sep="\n")
 
 
 async def measure(workload: Workload, options: BenchOptions, settings: ServingSettings) -> dict[str, Any]:

@@ -11,8 +11,11 @@ key, so that such rows must be kept out of a merge.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Container, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -25,9 +28,10 @@ from readahead_serving.engine.shared_attention import State, attend_blocks, atte
 IN_PLACE_SHARE = 0.5
 """Blocks are read in place when at least this share of the stretch they span belongs to the batch, else copied
 together; measured, the copy costs 30-60% of the attention itself."""
-MIN_SAVED_READS = 8
-"""Blocks that several sequences read are attended once for all of them where that saves at least so many readings of a
-block; below, the call and the merge that it takes cost more."""
+MIN_SAVED_READS = 3
+"""Blocks that several sequences read are attended once for all of them where that saves so many readings of a block;
+below, the call and the merge that it takes cost as much. Measured with scripts/measure_shared_attention.py: see
+docs/benchmarks.md."""
 
 
 def merge_scattered(out: Tensor, lse: Tensor, owner: Tensor, rows: int) -> Tensor:
@@ -88,7 +92,7 @@ class _SharedBlocks:
         groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for block, rows in readers.items():
             groups[tuple(rows)].append(block)
-        paying = {rows: blocks for rows, blocks in groups.items() if (len(rows) - 1) * len(blocks) >= MIN_SAVED_READS}
+        paying = {rows: blocks for rows, blocks in groups.items() if _pays(len(rows), len(blocks))}
         taken = {block for blocks in paying.values() for block in blocks}
         shared = [cls(torch.tensor(rows), torch.tensor(blocks)) for rows, blocks in paying.items()]
         return shared, [one for one in held if one.block not in taken]
@@ -133,10 +137,11 @@ class _Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _PackReading:
-    """A pack and the rows of the step that read it."""
+class _Readers:
+    """A run of keys and the rows of the step that see all of it."""
 
-    kv: PackKV
+    run: Callable[[int], tuple[Tensor, Tensor]]
+    """Of a layer: its keys and values, each (KV heads, tokens, head dim)."""
     rows: Tensor
     """(R,) int64, ascending."""
     num_singles: int
@@ -157,14 +162,13 @@ class BatchAttention:
         self._shared, held = _SharedBlocks.split(_held(singles, storage.block_tokens))
         dtype = storage.keys[0].dtype
         self._own = _OwnBlocks.of(held, len(singles), storage.block_tokens, dtype) if held else None
-        self._spans: list[_Span] = []
-        start = len(singles)
-        for chunk in chunks[len(singles) :]:
-            own_start = chunk.sequence.own_start
-            prefix = self._rows(chunk, own_start, chunk.start).t().contiguous() if chunk.start > own_start else None
-            self._spans.append(_Span(slice(start, start + chunk.count), prefix))
-            start += chunk.count
-        self._packs = _readings(chunks)
+        longer = chunks[len(singles) :]
+        starts = list(accumulate((chunk.count for chunk in longer), initial=len(singles)))
+        rows = [slice(start, start + chunk.count) for start, chunk in zip(starts, longer, strict=False)]
+        common = _common_blocks(longer, storage.block_tokens)
+        taken = {block for blocks in common.values() for block in blocks}
+        self._spans = [_Span(span, self._prefix(chunk, taken)) for span, chunk in zip(rows, longer, strict=True)]
+        self._read = [*_pack_readers(chunks), *self._block_readers(common, rows)]
         self._written = torch.cat([self._rows(chunk, chunk.start, chunk.end) for chunk in chunks]).reshape(-1)
 
     def _rows(self, chunk: Chunk, start: int, end: int) -> Tensor:
@@ -172,22 +176,41 @@ class BatchAttention:
         blocks = torch.tensor(chunk.sequence.blocks)[places // self._storage.block_tokens]
         return self._storage.token_rows(blocks, places % self._storage.block_tokens)
 
+    def _prefix(self, chunk: Chunk, taken: Container[int]) -> Tensor | None:
+        """Rows of the tokens in the cache before a chunk, but those of the blocks `taken`."""
+        sequence, size = chunk.sequence, self._storage.block_tokens
+        before = chunk.start - sequence.own_start
+        blocks = [block for block in sequence.blocks[: -(-before // size)] if block not in taken]
+        left = before - size * (-(-before // size) - len(blocks))
+        if left <= 0:
+            return None
+        places = torch.arange(left)
+        return self._storage.token_rows(torch.tensor(blocks)[places // size], places % size).t().contiguous()
+
+    def _block_readers(self, common: dict[tuple[int, ...], list[int]], spans: list[slice]) -> Iterator[_Readers]:
+        size = self._storage.block_tokens
+        for readers, blocks in common.items():
+            places = torch.arange(size * len(blocks))
+            cached = self._storage.token_rows(torch.tensor(blocks)[places // size], places % size).t().contiguous()
+            rows = torch.cat([torch.arange(spans[one].start, spans[one].stop) for one in readers])
+            yield _Readers(partial(self._storage.gather, rows=cached), rows, 0)
+
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self._storage.write(layer, self._written, k, v)
         # The queries that share a KV head are rows of one problem, so that each key is read once for all of them.
         folded = q.reshape(len(q), self._storage.num_kv_heads, -1, self._storage.head_dim)
-        packs = [(reading, self._attend_pack(reading, layer, folded)) for reading in self._packs]
+        packs = [(reading, self._attend_shared(reading, layer, folded)) for reading in self._read]
         parts = []
         if self._num_singles:
             parts.append(self._attend_singles(layer, folded[: self._num_singles], packs).reshape(-1, *q.shape[1:]))
         parts.extend(self._attend_span(span, layer, q, k, v, packs) for span in self._spans)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _attend_pack(self, reading: _PackReading, layer: int, folded: Tensor) -> State:
-        state = attend_run(_stack(folded[reading.rows]), reading.kv.keys[layer], reading.kv.values[layer])
+    def _attend_shared(self, reading: _Readers, layer: int, folded: Tensor) -> State:
+        state = attend_run(_stack(folded[reading.rows]), *reading.run(layer))
         return _unstack(state, len(reading.rows))
 
-    def _attend_singles(self, layer: int, folded: Tensor, packs: list[tuple[_PackReading, State]]) -> Tensor:
+    def _attend_singles(self, layer: int, folded: Tensor, packs: list[tuple[_Readers, State]]) -> Tensor:
         keys, values = self._storage.keys[layer], self._storage.values[layer]
         states, owners = [], []
         if (own := self._own) is not None:
@@ -206,12 +229,12 @@ class BatchAttention:
         return merge_scattered(outs, lses, torch.cat(owners), len(folded))
 
     def _attend_span(
-        self, span: _Span, layer: int, q: Tensor, k: Tensor, v: Tensor, packs: list[tuple[_PackReading, State]]
+        self, span: _Span, layer: int, q: Tensor, k: Tensor, v: Tensor, packs: list[tuple[_Readers, State]]
     ) -> Tensor:
         queries, keys, values = (x[span.rows].transpose(0, 1).unsqueeze(0) for x in (q, k, v))
         states = [flash(queries, keys, values, causal=True)]
         if span.prefix is not None:
-            states.append(flash(queries, *self._storage.gather(layer, span.prefix)))
+            states.append(flash(queries, *(x.unsqueeze(0) for x in self._storage.gather(layer, span.prefix))))
         for reading, (out, lse) in packs:
             low, high = torch.searchsorted(reading.rows, torch.tensor([span.rows.start, span.rows.stop])).tolist()
             if low < high:
@@ -222,18 +245,45 @@ class BatchAttention:
         return merge(states)[0].squeeze(0).transpose(0, 1)
 
 
-def _readings(chunks: Seq[Chunk]) -> list[_PackReading]:
-    rows: dict[int, list[int]] = defaultdict(list)
-    singles: dict[int, int] = defaultdict(int)
-    packs: dict[int, PackKV] = {}
+def _common_blocks(chunks: Seq[Chunk], block_tokens: int) -> dict[tuple[int, ...], list[int]]:
+    """Full blocks that several chunks have before them, where it pays to fetch them once, by the chunks' numbers.
+
+    Questions that come together share a history or retrieved passages as they share a pack.
+    """
+    readers: dict[int, list[int]] = defaultdict(list)
+    for number, chunk in enumerate(chunks):
+        for block in chunk.sequence.blocks[: (chunk.start - chunk.sequence.own_start) // block_tokens]:
+            readers[block].append(number)
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for block, numbers in readers.items():
+        groups[tuple(numbers)].append(block)
+    return {numbers: blocks for numbers, blocks in groups.items() if _pays(len(numbers), len(blocks))}
+
+
+def _pays(readers: int, blocks: int) -> bool:
+    return (readers - 1) * blocks >= MIN_SAVED_READS
+
+
+def _pack_readers(chunks: Seq[Chunk]) -> list[_Readers]:
+    rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    singles: dict[tuple[int, int], int] = defaultdict(int)
+    packs: dict[tuple[int, int], PackKV] = {}
     start = 0
     for chunk in chunks:
-        if (pack := chunk.sequence.pack) is not None:
-            packs[id(pack.kv)] = pack.kv
-            rows[id(pack.kv)].extend(range(start, start + chunk.count))
-            singles[id(pack.kv)] += chunk.count == 1
+        if (reading := chunk.sequence.pack) is not None:
+            kv = reading.pack.kv
+            key = (id(kv), reading.num_tokens)
+            packs[key] = kv
+            rows[key].extend(range(start, start + chunk.count))
+            singles[key] += chunk.count == 1
         start += chunk.count
-    return [_PackReading(kv, torch.tensor(rows[key]), singles[key]) for key, kv in packs.items()]
+    return [
+        _Readers(partial(_beginning, kv, key[1]), torch.tensor(rows[key]), singles[key]) for key, kv in packs.items()
+    ]
+
+
+def _beginning(kv: PackKV, tokens: int, layer: int) -> tuple[Tensor, Tensor]:
+    return kv.keys[layer][:, :tokens], kv.values[layer][:, :tokens]
 
 
 def _stack(folded: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import zmq
 import zmq.asyncio
 
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
+from readahead_serving.engine.socket_folder import COMMANDS, OUTPUTS, make_socket_folder
 from readahead_serving.errors import EngineUnavailable, ModelLoadError
 from readahead_serving.settings import ServingSettings
 
@@ -35,7 +35,7 @@ class EngineProcess:
 
     def __init__(self, settings: ServingSettings, model_path: Path, module: str) -> None:
         self._module = module
-        self._folder = Path(tempfile.mkdtemp(prefix="readahead-engine-"))  # mode 0700
+        self._folder = make_socket_folder()
         self._config = EngineConfig(
             model_path=str(model_path),
             dtype=settings.dtype,
@@ -48,8 +48,8 @@ class EngineProcess:
             threads=settings.threads,
             speculative_tokens=settings.speculative_tokens,
             speculation_max_running=settings.speculation_max_running,
-            commands=f"ipc://{self._folder}/commands",
-            outputs=f"ipc://{self._folder}/outputs",
+            commands=f"ipc://{self._folder}/{COMMANDS}",
+            outputs=f"ipc://{self._folder}/{OUTPUTS}",
         )
         self._context = zmq.asyncio.Context()
         self._commands = self._socket(zmq.PUSH, self._config.commands)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from readahead_serving.engine.grammar import Constraint
+from readahead_serving.engine.grammar import Constraint, structure_of
+from readahead_serving.engine.grammar_queue import CompileConstraint, GrammarQueue
 from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.messages import SequenceOutput
@@ -19,7 +20,6 @@ from readahead_serving.engine.request import (
     EngineStats,
     FinishReason,
     GenerationRequest,
-    SamplingParams,
     TokenLogprobs,
 )
 from readahead_serving.engine.sampling import Chosen, TokenChooser, choose_tokens, verify_draft
@@ -41,13 +41,14 @@ class EngineCore:
     """Holds every request there is and takes them all one step further at a time.
 
     Each request added gets exactly one output with a finish reason: "stop" (an end token or a complete grammar),
-    "length", "abort" (asked for, or its deadline passed, which `error` tells) or "error". No request's fault is raised.
+    "length", "abort" (asked for, or its deadline passed, which `error` tells), "refused" (its grammar can't be
+    followed) or "error". No request's fault is raised.
 
     Args:
         model: Computes logits.
         pool: The KV blocks that `scheduler` hands out.
         scheduler: Decides what each step computes.
-        compile_constraint: Makes the constraint that a request asks for, if it does.
+        compile_constraint: Makes the constraint that a request asks for, in a thread beside the steps.
         eos_ids: Tokens that end a completion.
         speculation: How much greedy requests may run ahead.
         builds: Lays packs out; None where none are built.
@@ -58,7 +59,7 @@ class EngineCore:
         model: Model,
         pool: BlockPool,
         scheduler: Scheduler,
-        compile_constraint: Callable[[SamplingParams], Constraint | None],
+        compile_constraint: CompileConstraint,
         eos_ids: Collection[int],
         speculation: Speculation = NO_SPECULATION,
         builds: PackBuilds | None = None,
@@ -66,7 +67,7 @@ class EngineCore:
         self._model = model
         self._pool = pool
         self._scheduler = scheduler
-        self._compile_constraint = compile_constraint
+        self._grammars = GrammarQueue(compile_constraint)
         self._eos_ids = frozenset(eos_ids)
         self._sequences: dict[str, Sequence] = {}
         self._choosers: dict[str, TokenChooser] = {}
@@ -78,25 +79,33 @@ class EngineCore:
 
     @property
     def has_work(self) -> bool:
+        return bool(self._sequences) or self.is_compiling
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether requests wait for their grammars, which another thread compiles."""
+        return len(self._grammars) > 0
+
+    @property
+    def can_step(self) -> bool:
+        """Whether a step would compute anything now."""
         return bool(self._sequences)
 
     def add(self, request: GenerationRequest) -> None:
-        """Queues a request. Its id must be in use by no other."""
+        """Queues a request, behind the compiling of its grammar if it has one. Its id must be in use by no other."""
         assert request.request_id not in self._sequences, request.request_id
         self._received += 1
-        chooser = TokenChooser(request.sampling, self._compile_constraint(request.sampling))
-        if chooser.constraint is not None and (error := chooser.constraint.error):
-            self._outputs.append(_end(request.request_id, "error", f"No completion can be held to this: {error}"))
-            return
-        sequence = Sequence(request)
-        self._sequences[request.request_id] = sequence
-        self._choosers[request.request_id] = chooser
-        self._scheduler.add(sequence)
+        if structure_of(request.sampling) is None:
+            self._join(request, None)
+        else:
+            self._grammars.add(request)
 
     def abort(self, request_id: str) -> None:
         """Ends a request now, wherever it is. An unknown id is one that has ended already."""
         if (sequence := self._sequences.get(request_id)) is not None:
             self._abort(sequence, None)
+        elif self._grammars.remove(request_id):
+            self._abort_unjoined(request_id, None)
 
     def attach_pack(self, pack_id: str, salt: str, kv: PackKV) -> None:
         """Offers a pack to all prompts of the salt that begin with its tokens, from the next step on.
@@ -143,12 +152,18 @@ class EngineCore:
         Raises:
             KVPoolError: KV is lost: a bug.
         """
+        for request, constraint, problem in self._grammars.take():
+            if problem is None:
+                self._join(request, constraint)
+            else:
+                self._outputs.append(_end(request.request_id, "refused", problem))
         self._expire(time.time())
         self._drafter.propose(self._sequences.values(), self._scheduler.num_running)
         plan = self._scheduler.schedule()
         if not plan.chunks:
             assert not self._sequences, "requests wait and none can run"
-            self._scheduler.check_integrity()
+            if not self.is_compiling:
+                self._scheduler.check_integrity()
             return
         self._note_starts(plan)
         began = time.perf_counter()
@@ -170,7 +185,7 @@ class EngineCore:
         return EngineStats(
             steps=self._steps,
             running=self._scheduler.num_running,
-            waiting=self._scheduler.num_waiting,
+            waiting=self._scheduler.num_waiting + len(self._grammars),
             kv_tokens_used=cache.tokens_used,
             kv_tokens_cached=cache.tokens_cached,
             kv_tokens_total=self._pool.tokens_total,
@@ -191,10 +206,24 @@ class EngineCore:
             integrity_checks=self._scheduler.integrity_checks,
         )
 
+    def _join(self, request: GenerationRequest, constraint: Constraint | None) -> None:
+        sequence = Sequence(request)
+        self._sequences[request.request_id] = sequence
+        self._choosers[request.request_id] = TokenChooser(request.sampling, constraint)
+        self._scheduler.add(sequence)
+
     def _expire(self, now: float) -> None:
         for sequence in list(self._sequences.values()):
-            if sequence.request.deadline is not None and sequence.request.deadline <= now:
+            if _is_late(sequence.request, now):
                 self._abort(sequence, DEADLINE_EXCEEDED)
+        for request in self._grammars.requests:
+            if _is_late(request, now):
+                self._grammars.remove(request.request_id)
+                self._abort_unjoined(request.request_id, DEADLINE_EXCEEDED)
+
+    def _abort_unjoined(self, request_id: str, error: str | None) -> None:
+        self._aborted += 1
+        self._outputs.append(_end(request_id, "abort", error))
 
     def _abort(self, sequence: Sequence, error: str | None) -> None:
         self._aborted += 1
@@ -233,12 +262,13 @@ class EngineCore:
     def _choose(self, logits: Tensor, chunks: list[Chunk]) -> None:
         choosers = [self._choosers[chunk.sequence.request_id] for chunk in chunks]
         for chunk, chooser, chosen in zip(chunks, choosers, self._chosen(logits, chunks, choosers), strict=True):
-            if chosen.tokens:
+            if chooser.structure_error is not None:
+                self._finish(chunk.sequence, [], "refused", _unfollowed(chooser.structure_error))
+            elif chosen.tokens:
                 self._drafter.confirm(chunk.sequence, len(chosen.tokens) - 1)
                 self._append(chunk.sequence, chooser, chosen)
             else:
-                problem = chooser.constraint.error if chooser.constraint is not None else None
-                self._finish(chunk.sequence, [], "error", problem or "the model gave no finite logits")
+                self._finish(chunk.sequence, [], "error", "the model gave no finite logits")
 
     def _chosen(self, logits: Tensor, chunks: list[Chunk], choosers: list[TokenChooser]) -> list[Chosen]:
         if all(chunk.num_rows == 1 for chunk in chunks):
@@ -255,6 +285,9 @@ class EngineCore:
         last = chosen.tokens[-1]
         ends = last in self._eos_ids and not sequence.request.sampling.ignore_eos
         accepted = chosen.tokens if ends else [*chosen.tokens, *chooser.accept(last)]
+        if chooser.structure_error is not None:
+            self._finish(sequence, [], "refused", _unfollowed(chooser.structure_error))
+            return
         tokens = accepted[: sequence.num_wanted]
         whole = len(tokens) == len(accepted)
         complete = whole and chooser.constraint is not None and chooser.constraint.is_complete
@@ -306,5 +339,13 @@ class EngineCore:
         )
 
 
-def _end(request_id: str, reason: FinishReason, error: str) -> SequenceOutput:
+def _end(request_id: str, reason: FinishReason, error: str | None) -> SequenceOutput:
     return SequenceOutput(request_id=request_id, token_ids=[], finish_reason=reason, error=error)
+
+
+def _unfollowed(error: str) -> str:
+    return f"No completion can be held to what was asked for: {error}. Simplify the schema, expression or grammar."
+
+
+def _is_late(request: GenerationRequest, now: float) -> bool:
+    return request.deadline is not None and request.deadline <= now

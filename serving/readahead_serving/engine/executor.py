@@ -47,8 +47,11 @@ class Executor:
         for layer in range(self._storage.num_layers):
             own = self._storage.lay_out(layer, sequence.blocks, sequence.num_computed - sequence.own_start)
             if sequence.pack is not None:
-                kv = sequence.pack.kv
-                own = torch.cat((kv.keys[layer], own[0]), 1), torch.cat((kv.values[layer], own[1]), 1)
+                kv, read = sequence.pack.pack.kv, sequence.own_start
+                own = (
+                    torch.cat((kv.keys[layer][:, :read], own[0]), 1),
+                    torch.cat((kv.values[layer][:, :read], own[1]), 1),
+                )
             keys.append(own[0])
             values.append(own[1])
         return PackKV(sequence.token_ids[: sequence.num_computed], keys, values)

@@ -17,9 +17,6 @@ class BuildPack(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     documents: list[DocumentSpan]
     folder: str = ""
     """Where it goes on disk; empty keeps it in memory only."""
-    base_pack: str = ""
-    """An attached pack whose first `base_tokens` tokens begin this one, so that only the rest is computed."""
-    base_tokens: int = 0
     attach: bool = True
     """Whether to keep it in memory; without, it is only written."""
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.kv.pack import PackKV
-from readahead_serving.engine.kv.pack_files import first_tokens, map_pack, write_pack
+from readahead_serving.engine.kv.pack_files import map_pack, write_pack
 from readahead_serving.engine.kv.pack_manifest import PackManifest, PackRefused
 from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import BuildProgress
@@ -64,7 +65,6 @@ class PackWorker:
     def __init__(self, core: PackCore) -> None:
         self._core = core
         self._writer = ThreadPoolExecutor(1, "pack-writer")
-        self._attached: dict[str, PackKV] = {}
         self._builds: dict[str, _Build] = {}
         self._told: dict[str, int] = {}
         self._events: list[PackEvent] = []
@@ -107,15 +107,11 @@ class PackWorker:
 
     def _begin(self, command: BuildPack) -> None:
         self._builds[command.pack_id] = _Build(command)
-        base = self._attached.get(command.base_pack)
-        if base is not None and command.base_tokens:
-            self._core.attach_pack(_base_id(command.pack_id), command.salt, first_tokens(base, command.base_tokens))
         self._core.build_pack(command.pack_id, command.salt, command.token_ids)
 
     def _end(self, build: _Build, output: SequenceOutput) -> None:
         command = build.command
         self._told.pop(command.pack_id, None)
-        self._core.detach_pack(_base_id(command.pack_id))
         if output.finish_reason != "length":
             self._lose(build, "cancelled" if build.cancelled else output.error or "the engine gave the build up")
             return
@@ -137,10 +133,12 @@ class PackWorker:
             kv = map_pack(Path(build.command.folder))
         except (OSError, PackRefused) as error:
             problem, kv = _disk_problem(error), build.kv
+        build.kv = None
         if build.cancelled:
             self._lose(build, "cancelled")
         else:
             self._ready(build, kv, on_disk=not problem, problem=problem)
+        give_back_freed_memory()
 
     def _ready(self, build: _Build, kv: PackKV, *, on_disk: bool, problem: str = "") -> None:
         command = build.command
@@ -178,7 +176,6 @@ class PackWorker:
 
     def _attach(self, pack_id: str, salt: str, kv: PackKV) -> None:
         self._core.detach_pack(pack_id)
-        self._attached[pack_id] = kv
         self._core.attach_pack(pack_id, salt, kv)
 
     def _detach(self, pack_id: str) -> None:
@@ -187,13 +184,8 @@ class PackWorker:
             build.cancelled = True  # told once the build has ended, and with it the writing of its files
             self._core.abort(pack_id)
             return
-        self._attached.pop(pack_id, None)
         self._core.detach_pack(pack_id)
         self._events.append(PackDetached(pack_id=pack_id))
-
-
-def _base_id(pack_id: str) -> str:
-    return f"{pack_id}.base"
 
 
 def _disk_problem(error: Exception) -> str:

@@ -22,6 +22,7 @@ import zmq
 
 from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.executor import Executor
+from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.grammar import GrammarCompiler
 from readahead_serving.engine.kv.cache import KVCache
 from readahead_serving.engine.kv.pool import BlockPool
@@ -41,6 +42,8 @@ from readahead_serving.model.metadata import load_tokenizer
 
 WRITE_POLL_MS = 20
 """How often an idle engine looks whether a pack has been written."""
+GRAMMAR_POLL_MS = 2
+"""How often an engine with nothing else to do looks whether a grammar has been compiled."""
 STATS_INTERVAL_S = 0.05
 """State is sent at most this often while steps go on."""
 
@@ -98,6 +101,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     )
     executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
     grammar, eos_ids = _grammar_compiler(path, model.config)
+    give_back_freed_memory()  # of what the model was converted from
     speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
     core = EngineCore(
         executor, pool, scheduler, grammar.compile, eos_ids, speculation, builds=PackBuilds(executor.lay_out)
@@ -143,8 +147,10 @@ class Worker:
             self._channel.send(StepOutputs(outputs=outputs, stats=stats, packs=packs))
 
     def _wait_ms(self) -> int | None:
-        if self._core.has_work:
+        if self._core.can_step:
             return 0
+        if self._core.is_compiling:
+            return GRAMMAR_POLL_MS
         return WRITE_POLL_MS if self._packs.is_writing else None
 
     def _handle(self, command: Command) -> None:

@@ -11,7 +11,8 @@ import msgspec
 
 from readahead_serving.engine.scheduler.cost import StepCosts
 
-FinishReason = Literal["stop", "length", "abort", "error"]
+FinishReason = Literal["stop", "length", "abort", "refused", "error"]
+"""The last two end no completion: a request whose grammar proves impossible to follow, and a failure of ours."""
 DEADLINE_EXCEEDED = "deadline exceeded"
 """The error of a request that was aborted because its time ran out."""
 
@@ -66,6 +67,16 @@ class AbortRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     request_id: str
 
 
+class PackMiss(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a prompt that was meant for a pack does not read it whole."""
+
+    reason: str
+    """A stable word: "diverged", the state of a pack that is not ready, or why a ready one could not be loaded."""
+    pack_id: str
+    shared_tokens: int
+    """Leading tokens that the prompt shares with the pack: the next is the first that differs."""
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that one request has cost so far."""
 
@@ -73,6 +84,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int
     cached_tokens: int = 0
     """Prompt tokens whose keys and values were taken over instead of computed."""
+    pack_miss: PackMiss | None = None
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +109,7 @@ class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     finish_reason: FinishReason | None = None
     """Set on the last delta of a request, and only there."""
     error: str | None = None
-    """Why, when `finish_reason` is "error"; "deadline exceeded" beside "abort" when the request's time ran out."""
+    """Why, when `finish_reason` is "refused" or "error"; "deadline exceeded" beside "abort" when its time ran out."""
     logprobs: list[TokenLogprobs] = []
     """Of the tokens behind the text so far, where the request asked for them; tokens without text are left out."""
     queued_s: float | None = None

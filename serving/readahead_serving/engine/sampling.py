@@ -47,6 +47,11 @@ class TokenChooser:
     def is_greedy(self) -> bool:
         return self.params.temperature < GREEDY_BELOW
 
+    @property
+    def structure_error(self) -> str | None:
+        """Why the grammar can't be followed any further; None while it can, or without one."""
+        return None if self.constraint is None else self.constraint.error
+
     def edit(self, logits: Tensor) -> None:
         """Applies the bias, penalties and the grammar to the request's logits, (vocab,), in place."""
         if self._bias:

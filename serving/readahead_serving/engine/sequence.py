@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from readahead_serving.engine.kv.pack_table import AttachedPack
+from readahead_serving.engine.kv.pack_table import PackReading
 from readahead_serving.engine.kv.prefix_tree import Node
 from readahead_serving.engine.request import GenerationRequest
 
@@ -24,8 +24,8 @@ class Sequence:
     """Leading tokens whose keys and values lie in the cache."""
     blocks: list[int] = field(default_factory=list)
     """Blocks of the KV pool that hold this sequence from `own_start` on, in order."""
-    pack: AttachedPack | None = None
-    """The pack that holds its first tokens, if one does."""
+    pack: PackReading | None = None
+    """The pack that holds its first tokens, if one does, and how many of them."""
     nodes: list[Node] = field(default_factory=list)
     """The leading blocks that lie in the prefix tree, where others may read them too."""
     root_key: bytes = b""
@@ -63,7 +63,7 @@ class Sequence:
     @property
     def own_start(self) -> int:
         """Position of the first token that lies in `blocks`: all before it lie in the pack."""
-        return self.pack.kv.num_tokens if self.pack is not None else 0
+        return self.pack.num_tokens if self.pack is not None else 0
 
     @property
     def is_build(self) -> bool:

@@ -15,9 +15,18 @@ from torch import Tensor
 State = tuple[Tensor, Tensor]
 """An output (…, D) and the natural log-sum-exp (…) of its scores, float32."""
 
-PIECE_TOKENS = 1024
-"""Keys and values of one call's pieces, 128 KB each for a head of 64 in bfloat16: a piece stays in a core's cache
-while all blocks of 32 queries pass over it, and there are pieces enough for every core, also for a single query."""
+MIN_PIECE_TOKENS = 1024
+_QUERY_BLOCK = 32
+"""Queries that PyTorch's kernel takes at once: a task for one thread is such a block of one head."""
+
+
+def num_pieces(tokens: int, heads: int, rows: int) -> int:
+    """In how many pieces a run is attended: as many as keep every thread busy, for a single query has few tasks.
+
+    More pieces only cost a merge: scripts/measure_shared_attention.py found 5 to 15% for runs of 4,000 and more.
+    """
+    tasks = heads * -(-rows // _QUERY_BLOCK)
+    return max(1, min(-(-torch.get_num_threads() // tasks), tokens // MIN_PIECE_TOKENS))
 
 
 def flash(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, mask: Tensor | None = None) -> State:
@@ -45,23 +54,28 @@ def attend_run(q: Tensor, keys: Tensor, values: Tensor) -> State:
 
     Args:
         q: (KV heads, R, D): the stacked queries, those that share a KV head side by side.
-        keys: (KV heads, S, D), contiguous.
+        keys: (KV heads, S, D), each head's contiguous.
         values: As `keys`.
 
     Returns:
         The state, (KV heads, R, D) and (KV heads, R).
     """
     heads, tokens, dim = keys.shape
-    pieces = tokens // PIECE_TOKENS
-    whole = pieces * PIECE_TOKENS
-    states = []
-    if pieces:
-        k, v = (x[:, :whole].view(heads, pieces, PIECE_TOKENS, dim).transpose(0, 1) for x in (keys, values))
-        states.append(_merge_stacked(*flash(q.expand(pieces, *q.shape), k, v)))
-    if whole < tokens:
-        out, lse = flash(q.unsqueeze(0), keys[:, whole:].unsqueeze(0), values[:, whole:].unsqueeze(0))
-        states.append((out[0], lse[0]))
+    pieces = num_pieces(tokens, heads, q.shape[1])
+    if pieces == 1:
+        return _attend_whole(q, keys, values)
+    length = tokens // pieces
+    even = pieces * length
+    k, v = (x[:, :even].view(heads, pieces, length, dim).transpose(0, 1) for x in (keys, values))
+    states = [_merge_stacked(*flash(q.expand(pieces, *q.shape), k, v))]
+    if even < tokens:
+        states.append(_attend_whole(q, keys[:, even:], values[:, even:]))
     return merge(states)
+
+
+def _attend_whole(q: Tensor, keys: Tensor, values: Tensor) -> State:
+    out, lse = flash(q.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0))
+    return out[0], lse[0]
 
 
 def attend_blocks(q: Tensor, keys: Tensor, values: Tensor) -> State:

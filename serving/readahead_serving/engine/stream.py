@@ -9,7 +9,14 @@ from typing import Protocol
 
 from readahead_serving.engine.detokenize import Detokenizer
 from readahead_serving.engine.messages import SequenceOutput
-from readahead_serving.engine.request import FinishReason, GenerationDelta, GenerationRequest, TokenLogprobs, Usage
+from readahead_serving.engine.request import (
+    FinishReason,
+    GenerationDelta,
+    GenerationRequest,
+    PackMiss,
+    TokenLogprobs,
+    Usage,
+)
 from readahead_serving.engine.stop import StopChecker
 from readahead_serving.errors import ServingError
 
@@ -52,8 +59,9 @@ class RequestStream:
     A slow reader gets larger deltas, not a longer queue: what waits here never exceeds one completion.
     """
 
-    def __init__(self, request: GenerationRequest, tokenizer: TokenTexts) -> None:
+    def __init__(self, request: GenerationRequest, tokenizer: TokenTexts, pack_miss: PackMiss | None = None) -> None:
         self._request = request
+        self._pack_miss = pack_miss
         self._detokenizer = Detokenizer(tokenizer.token_bytes, tokenizer.special_ids)
         self._tokenizer = tokenizer
         self._stop = StopChecker(request.sampling.stop)
@@ -147,6 +155,7 @@ class RequestStream:
                 prompt_tokens=len(self._request.prompt_tokens),
                 completion_tokens=self._completion_tokens,
                 cached_tokens=self._cached_tokens,
+                pack_miss=self._pack_miss,
             ),
             finish_reason=self._reason,
             error=self._error,

@@ -12,6 +12,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.model.pickles import refuse_pickles
 from readahead_serving.model.progress import SizeCallback, folder_bytes
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -40,6 +41,7 @@ class HubSource:
     def fetch(self, folder: Path, report: SizeCallback) -> None:
         try:
             info = self._api.model_info(self._repo_id, files_metadata=True, timeout=_TIMEOUT_S)
+            refuse_pickles(self._repo_id, (file.rfilename for file in info.siblings or ()))
             self._total = sum(file.size or 0 for file in info.siblings or () if _is_wanted(file.rfilename))
             with _Watch(folder, report):
                 self._api.snapshot_download(

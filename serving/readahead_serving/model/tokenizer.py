@@ -12,6 +12,7 @@ from tokenizers import AddedToken
 
 from readahead_serving.errors import ModelLoadError, RequestRefused
 from readahead_serving.model.chat_template import ChatTemplate
+from readahead_serving.model.token_bound import TokenBound
 from readahead_serving.model.token_bytes import token_reader, without_prefix_space
 
 _PRIVATE_USE = range(0xE000, 0xF900)
@@ -72,11 +73,19 @@ class Tokenizer:
                 have that power: pass False, and it becomes the ordinary tokens of its characters.
         """
         tokenizer = self._with_special if allow_special else self._without_special
-        return list(tokenizer.encode(_clean(text), add_special_tokens=False).ids)
+        return _ids(tokenizer, _clean(text))
 
     def encode_prompt(self, text: str) -> list[int]:
         """Encodes a raw completion's prompt: special tokens count, and BOS leads where the model wants it."""
-        return list(self._with_special.encode(_clean(text), add_special_tokens=True).ids)
+        return _ids(self._with_special, _clean(text), add_special_tokens=True)
+
+    def least_tokens(self, text: str) -> int:
+        """Tokens that a text has at least, told by its length without encoding it; 0 where that tells nothing."""
+        return self._bound.least_tokens(text)
+
+    @cached_property
+    def _bound(self) -> TokenBound:
+        return TokenBound(self._json_text)
 
     @property
     def knows_tools(self) -> bool:
@@ -158,20 +167,35 @@ class Tokenizer:
 
     def _encode_piece(self, text: str, mark: str, at: int) -> list[int]:
         tokenizer = self._continuing if at else self._without_special
-        return list(tokenizer.encode(_clean(text.replace(mark, "")), add_special_tokens=False).ids) if text else []
+        return _ids(tokenizer, _clean(text.replace(mark, ""))) if text else []
 
 
 def _parse(json_text: str) -> tokenizers.Tokenizer:
     try:
-        return tokenizers.Tokenizer.from_str(json_text)
+        tokenizer = tokenizers.Tokenizer.from_str(json_text)
     # the library raises bare Exception for every malformed file
     except Exception as error:
         raise ModelLoadError(f"The tokenizer is damaged or of an unknown kind ({error}).") from error
+    # published files may cut or fill every text to the length of some training run
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _ids(tokenizer: tokenizers.Tokenizer, text: str, *, add_special_tokens: bool = False) -> list[int]:
+    # Only the encoding of batches lets go of the interpreter's lock: a megabyte holds it for a second otherwise, and
+    # with it the event loop, from whatever thread.
+    [encoding] = tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+    return list(encoding.ids)
 
 
 def _clean(text: str) -> str:
     """Lone surrogates, which JSON can carry, have no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8") if any("\ud800" <= c <= "\udfff" for c in text) else text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text
 
 
 def _special_pattern(tokens: Sequence[AddedToken]) -> re.Pattern[str]:
@@ -214,7 +238,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _unused_character(values: Any) -> str:
-    used = {character for text in _texts(values) for character in text}
+    used = set[str]().union(*_texts(values))
     free = next((one for one in map(chr, _PRIVATE_USE) if one not in used), None)
     if free is None:
         raise RequestRefused("The messages use every private-use character.", param="messages", code="invalid_messages")

@@ -11,6 +11,7 @@ from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.chat_template import ChatTemplate
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.gguf_file import GGUFFile
+from readahead_serving.model.gpt2_files import gpt2_tokenizer_json, has_gpt2_files
 from readahead_serving.model.json_file import read_json
 from readahead_serving.model.tokenizer import Tokenizer
 
@@ -48,23 +49,33 @@ _PIPELINES = {
 
 
 def tokenizer_from_folder(folder: Path, eos_ids: Sequence[int]) -> Tokenizer:
-    """Reads tokenizer.json, tokenizer_config.json and chat_template.jinja.
+    """Reads tokenizer.json (or GPT-2's two files in its place), tokenizer_config.json and chat_template.jinja.
 
     Raises:
         ModelLoadError: tokenizer.json is missing or not a byte-level tokenizer.
     """
+    named = _settings(folder)
     path = folder / "tokenizer.json"
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelLoadError(f"Cannot read the tokenizer {path}: {error}.") from error
-    settings = folder / "tokenizer_config.json"
-    named = read_json(settings) if settings.exists() else {}
+    is_old = not path.exists() and has_gpt2_files(folder)
+    text = gpt2_tokenizer_json(folder, named) if is_old else _read(path)
     template_file = folder / "chat_template.jinja"
     source = template_file.read_text("utf-8") if template_file.exists() else _default_template(named)
     tokens = {key: _content(named[key]) for key in _NAMED_TOKENS if named.get(key)}
     template = ChatTemplate(source, tokens) if source else None
     return Tokenizer(text, eos_ids=eos_ids, template=template)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelLoadError(f"Cannot read the tokenizer {path}: {error}.") from error
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """tokenizer_config.json, with what special_tokens_map.json names beside it."""
+    files = (folder / "special_tokens_map.json", folder / "tokenizer_config.json")
+    return {key: value for file in files if file.exists() for key, value in read_json(file).items()}
 
 
 def tokenizer_from_gguf(file: GGUFFile, config: ModelConfig) -> Tokenizer:

@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.model.json_file import read_json
+from readahead_serving.model.pickles import refuse_pickles
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -32,6 +33,7 @@ class SafetensorsFolder:
     """
 
     def __init__(self, folder: Path) -> None:
+        refuse_pickles(str(folder), (path.name for path in folder.iterdir()))
         self._shards: dict[str, Any] = {}
         for shard, names in _shard_names(folder).items():
             opened = _open_shard(folder / shard)

@@ -13,7 +13,7 @@ from readahead_serving.packs.channel import ENGINE_LOST, PackChannel
 from readahead_serving.packs.pack_model import PackModel
 from readahead_serving.packs.record import PackRecord, PackState, version_of
 from readahead_serving.packs.residency import PackResidency
-from readahead_serving.packs.source import common_prefix, encode_pack
+from readahead_serving.packs.source import encode_pack
 
 MANIFEST_BYTES = 16 << 10
 """Room for what stands beside a pack's blocks on disk."""
@@ -57,7 +57,7 @@ class PackBuilder:
         record.nbytes = len(token_ids) * self._model.token_bytes
         record.version = version_of(self._model.identity, token_ids)
         folder = await self._folder_for(record)
-        base = await self._base_of(record)
+        await self._load_base(record)
         admitted = await self._residency.admit(record)
         if self._records.get(record.pack_id) is not record:  # deleted meanwhile
             self._policy.forget(record.pack_id)
@@ -71,8 +71,6 @@ class PackBuilder:
                 identity=self._model.identity,
                 documents=record.tokens.documents,
                 folder=folder,
-                base_pack=base.pack_id if base is not None else "",
-                base_tokens=common_prefix(base.tokens.token_ids, token_ids) if base and base.tokens else 0,
                 attach=admitted,
             )
         )
@@ -101,12 +99,11 @@ class PackBuilder:
             victim.state, victim.reason = PackState.STALE, "evicted: the disk's cap needed its room"
         return await asyncio.to_thread(self._store.has_room, needed)
 
-    async def _base_of(self, record: PackRecord) -> PackRecord | None:
+    async def _load_base(self, record: PackRecord) -> None:
+        """Has the pack that this one extends in memory, where the build finds the tokens that they share."""
         base = self._records.get(record.extends)
-        if base is None or base.tokens is None or not base.is_ready:
-            return None
-        problem = await self._residency.load(base) if base.state is PackState.ON_DISK else ""
-        return None if problem else base
+        if base is not None and base.state is PackState.ON_DISK:
+            await self._residency.load(base)
 
     def _built(self, record: PackRecord, done: PackEvent) -> None:
         if self._records.get(record.pack_id) is not record:  # deleted meanwhile, which has waited for the end

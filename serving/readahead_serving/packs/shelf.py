@@ -14,12 +14,14 @@ import msgspec
 
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
+from readahead_serving.engine.kv.pack_table import MIN_PART, common_prefix
 from readahead_serving.engine.pack_messages import (
     DetachPack,
     PackCommand,
     PackEvent,
     PackProgress,
 )
+from readahead_serving.engine.request import PackMiss
 from readahead_serving.errors import ContextLengthExceeded, EngineBusy, PackNotFound
 from readahead_serving.packs.adoption import adopt
 from readahead_serving.packs.builder import PackBuilder
@@ -28,7 +30,7 @@ from readahead_serving.packs.estimate import PackEstimate, estimate
 from readahead_serving.packs.pack_model import PackModel
 from readahead_serving.packs.record import PackOptions, PackRecord, PackState
 from readahead_serving.packs.residency import PackResidency
-from readahead_serving.packs.source import PackDocument, PackSource, common_prefix, encode_pack
+from readahead_serving.packs.source import PackDocument, PackSource, encode_pack
 
 MAX_PACKS = 1000
 MAX_QUEUED = 64
@@ -36,6 +38,8 @@ SWEEP_S = 1.0
 """Packs whose time is over are deleted at most this much later."""
 NEAR_MISS_TOKENS = 16
 """A prompt that shares this many tokens with a pack was meant for it."""
+DIVERGED, NO_MATCH = "diverged", "no_match"
+"""Why a prompt reads no pack: it parts from the nearest one, or was meant for none."""
 TOUCH_S = 5.0
 """A pack's last use is written to disk at most this often."""
 
@@ -206,11 +210,11 @@ class PackShelf:
             raise PackNotFound(pack_id)
         await self._delete(record)
 
-    async def prepare(self, salt: str, prompt: list[int]) -> PackRecord | None:
+    async def prepare(self, salt: str, prompt: list[int]) -> PackRecord | PackMiss | None:
         """Finds the longest pack that a prompt begins with and sees to it that it is in memory.
 
         Returns:
-            The pack that the prompt will read; None without one, and then `counts.misses` has the reason.
+            The pack that the prompt will read; or why it will not, where it was meant for one; or None.
         """
         own = [record for record in self.list_all(salt) if record.tokens is not None]
         if not own:
@@ -221,18 +225,29 @@ class PackShelf:
             for stale in (r for r in fitting if r.state is PackState.STALE and r.reason.startswith("evicted")):
                 stale.state = PackState.BUILDING
                 self._enqueue(stale)
-            self.counts.misses[_miss_reason(prompt, own, fitting)] += 1
-            return None
+            return self._count_miss(await self._read_a_part(_missed(prompt, own, fitting)))
         self._policy.hit(ready.pack_id)
         problem = await self._residency.load(ready) if ready.state is PackState.ON_DISK else ""
         if problem:
-            self.counts.misses[problem.partition(":")[0]] += 1
-            return None
+            return self._count_miss(_miss_of(ready, problem.partition(":")[0], prompt))
         self.counts.hits += 1
         ready.hits += 1
         ready.used_at = time.time()
         await self._touch(ready)
         return ready
+
+    async def _read_a_part(self, miss: PackMiss | None) -> PackMiss | None:
+        """Has the pack in memory that a prompt parts from, where what they share is worth reading."""
+        if miss is not None and miss.shared_tokens >= MIN_PART:
+            record = self._records[miss.pack_id]
+            self._policy.hit(record.pack_id)
+            if record.state is PackState.ON_DISK:
+                await self._residency.load(record)
+        return miss
+
+    def _count_miss(self, miss: PackMiss | None) -> PackMiss | None:
+        self.counts.misses[miss.reason if miss is not None else NO_MATCH] += 1
+        return miss
 
     # Building
 
@@ -304,11 +319,19 @@ def _is_over(record: PackRecord) -> bool:
 def _begins(prompt: list[int], record: PackRecord) -> bool:
     assert record.tokens is not None
     tokens, count = record.tokens.token_ids, record.num_tokens
-    return count < len(prompt) and prompt[count - 1] == tokens[-1] and prompt[:count] == tokens
+    return count <= len(prompt) and prompt[count - 1] == tokens[-1] and prompt[:count] == tokens
 
 
-def _miss_reason(prompt: list[int], own: Sequence[PackRecord], fitting: Sequence[PackRecord]) -> str:
+def _missed(prompt: list[int], own: Sequence[PackRecord], fitting: Sequence[PackRecord]) -> PackMiss | None:
+    """Why a prompt reads no pack; None if it shares too little with any to have been meant for it."""
     if fitting:
-        return max(fitting, key=lambda record: record.num_tokens).state.value
-    shared = max(common_prefix(prompt, record.tokens.token_ids) for record in own if record.tokens is not None)
-    return "diverged" if shared >= NEAR_MISS_TOKENS else "no_match"
+        longest = max(fitting, key=lambda record: record.num_tokens)
+        return _miss_of(longest, longest.state.value, prompt)
+    nearest = max((_miss_of(record, DIVERGED, prompt) for record in own), key=lambda miss: miss.shared_tokens)
+    return nearest if nearest.shared_tokens >= NEAR_MISS_TOKENS else None
+
+
+def _miss_of(record: PackRecord, reason: str, prompt: list[int]) -> PackMiss:
+    assert record.tokens is not None
+    shared = common_prefix(prompt, record.tokens.token_ids)
+    return PackMiss(reason=reason, pack_id=record.pack_id, shared_tokens=shared)

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from readahead_serving.engine.kv.pack_manifest import DocumentSpan
+from readahead_serving.engine.kv.pack_table import common_prefix
 from readahead_serving.errors import RequestRefused
 
 _PROBES = (
@@ -107,18 +108,6 @@ def encode_pack(source: PackSource, encoder: ChatEncoder) -> PackTokens:
     if not tokens:
         raise RequestRefused("The pack is empty: give it messages or documents.", param="messages", code="empty_pack")
     return PackTokens(token_ids=tokens, documents=_spans(source.documents, tokens, encoder))
-
-
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many leading tokens two sequences share."""
-    low, high = 0, min(len(first), len(second))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _at_a_border(tokens: list[int], special: frozenset[int]) -> list[int]:

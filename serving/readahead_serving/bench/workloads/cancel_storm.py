@@ -18,7 +18,7 @@ _SEED = 6
 
 async def _run(bench: Bench) -> Outcome:
     dice = random.Random(_SEED)
-    count = bench.requests or 60
+    count = bench.requests or 200
     requests = [
         LoadRequest(user_message(prose(dice.randint(20, bench.prefix_tokens), seed=60_000 + n)), bench.max_tokens)
         for n in range(count)
@@ -40,7 +40,7 @@ async def _run(bench: Bench) -> Outcome:
 
 CANCEL_STORM = Workload(
     name="w6",
-    description="cancel storm: 60 chats of 20 to 600 tokens, 16 at a time, of which 30% hang up within 1.5 s, in "
+    description="cancel storm: 200 chats of 20 to 600 tokens, 16 at a time, of which 30% hang up within 1.5 s, in "
     "queue, prefill and decode; KV tokens still held afterwards, which must be 0, and proofs of the KV's books",
     run=_run,
     max_tokens=48,

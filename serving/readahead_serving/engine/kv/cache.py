@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from readahead_serving.engine.kv.pack_table import AttachedPack, PackTable
+from readahead_serving.engine.kv.pack_table import PackReading, PackTable
 from readahead_serving.engine.kv.pool import BlockPool, KVPoolError
 from readahead_serving.engine.kv.prefix_tree import Match, PrefixTree
 from readahead_serving.engine.sequence import Sequence
@@ -24,7 +24,7 @@ class BlockCopy(NamedTuple):
 class _Reuse:
     """What a sequence could take over now."""
 
-    pack: AttachedPack | None
+    pack: PackReading | None
     root_key: bytes
     match: Match
     tokens: int
@@ -91,13 +91,21 @@ class KVCache:
         """Of the blocks available, how many the sequence takes if it starts now."""
         reuse = self._reuse(sequence)
         nodes = reuse.match.nodes
-        own = sequence.num_tokens + len(sequence.draft) - (reuse.pack.kv.num_tokens if reuse.pack is not None else 0)
+        own = sequence.num_tokens + len(sequence.draft) - (reuse.pack.num_tokens if reuse.pack is not None else 0)
         return self.pool.blocks_for(own) - len(nodes) + sum(node.readers == 0 for node in nodes)
 
     def _reuse(self, sequence: Sequence) -> _Reuse:
         tokens, salt = sequence.token_ids, sequence.request.salt
         pack = self.packs.longest(salt, tokens)
-        start = pack.kv.num_tokens if pack is not None else 0
+        found = self._reuse_after(pack, salt, tokens)
+        if pack is None or pack.is_whole:
+            return found
+        # a part of a pack is worth reading only where no earlier request has left more
+        plain = self._reuse_after(None, salt, tokens)
+        return found if found.tokens > plain.tokens else plain
+
+    def _reuse_after(self, pack: PackReading | None, salt: str, tokens: list[int]) -> _Reuse:
+        start = pack.num_tokens if pack is not None else 0
         if self._tree is None:
             return _Reuse(pack, b"", Match(), start)
         root_key = self._tree.root_key(salt, pack.key if pack is not None else b"")
@@ -117,7 +125,7 @@ class KVCache:
         reuse = self._reuse(sequence)
         sequence.pack, sequence.root_key = reuse.pack, reuse.root_key
         if reuse.pack is not None:
-            self.packs.acquire(reuse.pack)
+            self.packs.acquire(reuse.pack.pack)
         copies = self._take_over(sequence, reuse.match)
         took = self.grow(sequence)
         assert took, "the caller has counted the blocks"
@@ -176,7 +184,7 @@ class KVCache:
             self._release_to(self._tree, sequence, keep)
         self.pool.release(sequence.blocks)
         if sequence.pack is not None:
-            self.packs.release(sequence.pack)
+            self.packs.release(sequence.pack.pack)
             sequence.pack = None
         sequence.num_computed = 0
 
@@ -208,7 +216,7 @@ class KVCache:
         idle = len(cached) - len(readers)
         if any(node.readers != count for node, count in readers.items()) or self._num_idle != idle:
             raise KVPoolError(f"{len(readers)} blocks are read and {len(cached)} cached, but {self._num_idle} idle")
-        packs = Counter(sequence.pack for sequence in living if sequence.pack is not None)
+        packs = Counter(sequence.pack.pack for sequence in living if sequence.pack is not None)
         for pack in self.packs:
             if pack.readers != packs.pop(pack, 0):
                 raise KVPoolError(f"pack {pack.pack_id!r} counts {pack.readers} readers")

@@ -68,13 +68,6 @@ def map_pack(folder: Path) -> PackKV:
     return PackKV(token_ids=tokens, keys=tensors[::2], values=tensors[1::2])
 
 
-def first_tokens(kv: PackKV, count: int) -> PackKV:
-    """A pack's beginning as a pack of its own; a copy."""
-    assert 0 < count <= kv.num_tokens
-    keys, values = ([tensor[:, :count].contiguous() for tensor in side] for side in (kv.keys, kv.values))
-    return PackKV(token_ids=kv.token_ids[:count], keys=keys, values=values)
-
-
 def _write_files(folder: Path, kv: PackKV, identity: PackIdentity, documents: Sequence[DocumentSpan]) -> PackManifest:
     tokens = np.asarray(kv.token_ids, dtype="<i4").tobytes()
     _write(folder / TOKENS, tokens)

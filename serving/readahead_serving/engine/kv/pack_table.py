@@ -1,4 +1,4 @@
-"""The packs that lie in memory, and who reads them."""
+"""The packs that lie in memory, and who reads how much of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.prefix_tree import digest, token_bytes
+
+MIN_PART = 128
+"""Tokens that a prompt must share with a pack to read a part of it: for fewer, reading costs more than computing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -19,6 +22,23 @@ class AttachedPack:
     key: bytes
     """Digest of its tokens: blocks that follow it in the prefix tree stay good when it is loaded again."""
     readers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PackReading:
+    """The beginning of a pack that a prompt shares: all of it, or less where the prompt parts from it or ends."""
+
+    pack: AttachedPack
+    num_tokens: int
+
+    @property
+    def key(self) -> bytes:
+        """Digest of the tokens that are read."""
+        return self.pack.key if self.is_whole else digest(token_bytes(self.pack.kv.token_ids[: self.num_tokens]))
+
+    @property
+    def is_whole(self) -> bool:
+        return self.num_tokens == self.pack.kv.num_tokens
 
 
 class PackTable:
@@ -44,17 +64,19 @@ class PackTable:
             self._leaving.append(pack)
         return not pack.readers
 
-    def longest(self, salt: str, tokens: Sequence[int]) -> AttachedPack | None:
-        """The longest pack of the salt that `tokens` begin with and go on from: the last token is always computed."""
-        fitting = (
-            pack
+    def longest(self, salt: str, tokens: Sequence[int]) -> PackReading | None:
+        """The longest run of `tokens` that a pack of the salt begins with, less the last: that is always computed.
+
+        Of packs that share as much the one attached first is taken, so that all who ask read the same one.
+        """
+        known = tokens[:-1]
+        readings = (
+            PackReading(pack, shared)
             for pack in self._packs.values()
-            if pack.salt == salt and pack.kv.num_tokens < len(tokens) and pack.kv.token_ids[0] == tokens[0]
+            if pack.salt == salt
+            and (shared := common_prefix(pack.kv.token_ids, known)) >= min(MIN_PART, pack.kv.num_tokens, len(known))
         )
-        for pack in sorted(fitting, key=lambda one: one.kv.num_tokens, reverse=True):
-            if tokens[: pack.kv.num_tokens] == pack.kv.token_ids:
-                return pack
-        return None
+        return max(readings, key=lambda one: one.num_tokens, default=None)
 
     def acquire(self, pack: AttachedPack) -> None:
         pack.readers += 1
@@ -76,3 +98,17 @@ class PackTable:
     @property
     def nbytes(self) -> int:
         return sum(pack.kv.nbytes for pack in self)
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many leading tokens two sequences share."""
+    low, high = 0, min(len(first), len(second))
+    if not high or first[0] != second[0]:
+        return 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

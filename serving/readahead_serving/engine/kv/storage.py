@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+
 import torch
 from torch import Tensor
 
@@ -26,10 +29,8 @@ class KVStorage:
         num_blocks: int,
         block_tokens: int = BLOCK_TOKENS,
     ) -> None:
-        # Zeros, not empty: unwritten slots are masked, but a NaN among them would pass through the mask. The kernel
-        # hands out zero pages lazily, so this costs neither time nor memory before a block is used.
         shape = (2, num_layers, num_blocks, num_kv_heads, block_tokens, head_dim)
-        self._data = torch.zeros(shape, dtype=dtype)
+        self._data = _lazy_zeros(shape, dtype)
         self.num_layers = num_layers
         self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim
@@ -69,12 +70,22 @@ class KVStorage:
         return keys, values
 
     def gather(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Copies of the keys and values at `rows`, (KV heads, T) int64; each (1, KV heads, T, head dim)."""
-        shape = (1, *rows.shape, self.head_dim)
+        """Copies of the keys and values at `rows`, (KV heads, T) int64; each (KV heads, T, head dim)."""
+        shape = (*rows.shape, self.head_dim)
         flat = rows.reshape(-1)
         keys = self.keys[layer].view(-1, self.head_dim).index_select(0, flat)
         values = self.values[layer].view(-1, self.head_dim).index_select(0, flat)
         return keys.view(shape), values.view(shape)
+
+
+def _lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros that take memory when they are first written, page by page, which `torch.zeros` does not.
+
+    Zeros, because unwritten slots are masked, but a NaN among them would pass through the mask.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return torch.frombuffer(mmap.mmap(-1, nbytes, **private), dtype=dtype).view(shape)
 
 
 def blocks_in_budget(

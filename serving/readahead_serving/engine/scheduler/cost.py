@@ -29,6 +29,9 @@ class StepLoad(NamedTuple):
     """Tokens of longer chunks."""
     prefill_pairs: float
     """Pairs of query and key in those chunks."""
+    prefill_context: int = 0
+    """Tokens that lie before those chunks, whose keys and values are fetched once for each chunk: what makes many small
+    chunks dear."""
 
 
 def pairs(start: int, end: int) -> float:
@@ -47,6 +50,7 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     decode_context_s: float = 1e-7
     prefill_token_s: float = 5e-4
     prefill_pair_s: float = 1e-8
+    prefill_context_s: float = 1e-7
     is_measured: bool = False
     """Whether the figures are measured well enough to refuse a request by them."""
 
@@ -57,16 +61,19 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
             + self.decode_context_s * load.decode_context
             + self.prefill_token_s * load.prefill_tokens
             + self.prefill_pair_s * load.prefill_pairs
+            + self.prefill_context_s * load.prefill_context
         )
 
     def prefill_s(self, start: int, end: int, *, chunk_tokens: int) -> float:
         """Predicted seconds to compute the tokens from `start` to `end` in chunks of `chunk_tokens`."""
         steps = -(-(end - start) // chunk_tokens)
-        return steps * self.step_s + self.chunk_s(start, end)
+        fetched = chunk_tokens * steps * (steps - 1) // 2 + start * (steps - 1)  # beside the first chunk's
+        return steps * self.step_s + self.chunk_s(start, end) + self.prefill_context_s * fetched
 
     def chunk_s(self, start: int, end: int) -> float:
         """Predicted seconds that a chunk adds to a step."""
-        return self.prefill_token_s * (end - start) + self.prefill_pair_s * pairs(start, end)
+        computed = self.prefill_token_s * (end - start) + self.prefill_pair_s * pairs(start, end)
+        return computed + self.prefill_context_s * start
 
     def tokens_within(self, seconds: float, start: int, most: int) -> int:
         """The longest chunk from `start`, up to `most` tokens, that adds at most `seconds` to a step."""
@@ -80,8 +87,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
         return low
 
 
-_SCALES = (1.0, 1.0, 1e3, 1e2, 1e5)
-"""Typical sizes of the five terms, so that the fit is well conditioned."""
+_SCALES = (1.0, 1.0, 1e3, 1e2, 1e5, 1e3)
+"""Typical sizes of the six terms, so that the fit is well conditioned."""
 
 
 class CostModel:
@@ -100,6 +107,7 @@ class CostModel:
             guess.decode_context_s * _SCALES[2],
             guess.prefill_token_s * _SCALES[3],
             guess.prefill_pair_s * _SCALES[4],
+            guess.prefill_context_s * _SCALES[5],
         ]
         size = len(_SCALES)
         self._products = [[0.0] * size for _ in range(size)]
@@ -131,7 +139,7 @@ class CostModel:
         for _ in range(_SWEEPS):
             for i, row in enumerate(self._products):
                 self._weights[i] = _minimum(i, row, self._targets[i], self._weights, before[i])
-        step, decode_row, decode_context, prefill_token, prefill_pair = (
+        step, decode_row, decode_context, prefill_token, prefill_pair, prefill_context = (
             weight / scale for weight, scale in zip(self._weights, _SCALES, strict=True)
         )
         self._costs = StepCosts(
@@ -140,6 +148,7 @@ class CostModel:
             decode_context_s=decode_context,
             prefill_token_s=prefill_token,
             prefill_pair_s=prefill_pair,
+            prefill_context_s=prefill_context,
             is_measured=self._prefill_steps >= WARM_UP_STEPS,
         )
 

@@ -68,4 +68,5 @@ class StepPlan:
             decode_context=sum(chunk.end for chunk in decodes),
             prefill_tokens=sum(chunk.count for chunk in longer),
             prefill_pairs=sum(pairs(chunk.start, chunk.end) for chunk in longer),
+            prefill_context=sum(chunk.start for chunk in longer),
         )

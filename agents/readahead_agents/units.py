@@ -1,0 +1,147 @@
+"""What passages say, piece by piece: sentences, rows of tables, and what stands over them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from readahead_agents.text import sentences
+from readahead_retrieval.relevance import key_terms, said_terms
+from readahead_retrieval.types import Evidence
+
+MAX_UNIT_CHARS = 400
+MAX_HEADING_CHARS = 80
+CONTEXT_SHARE = 0.5
+"""What a word counts that stands not in the unit but in the heading or header above it."""
+
+_CELL = "|"
+_ENDED = re.compile(r"[.!?。！？][\"'”’)\]]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A run of a passage: `passage.text[start:end]`."""
+
+    passage: Evidence
+    rank: int
+    start: int
+    end: int
+    said: frozenset[str]
+    context: frozenset[str]
+    """Terms of the document's name, the passage's heading, the line over the unit and a table's header."""
+    header: str = ""
+    """Of the table, where the unit is a row."""
+
+    @property
+    def text(self) -> str:
+        return self.passage.text[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTerms:
+    """The key terms of a question, and how much each tells, by how few of the units hold it."""
+
+    asked: frozenset[str]
+    weights: dict[str, float]
+
+    @classmethod
+    def of(cls, question: str, found: Sequence[Unit]) -> Self:
+        asked = key_terms(question)
+        holding = Counter(term for unit in found for term in unit.said & asked)
+        return cls(asked, {term: math.log(1 + len(found) / (holding[term] or 0.5)) for term in asked})
+
+    def weight(self, terms: frozenset[str], said: frozenset[str], context: frozenset[str] = frozenset()) -> float:
+        """What of `terms`, some of the question's, is said; what only stands over it counts less."""
+        held = sum(self.weights[term] for term in terms & said)
+        return held + CONTEXT_SHARE * sum(self.weights[term] for term in (terms - said) & context)
+
+
+def units(passages: Sequence[Evidence]) -> list[Unit]:
+    """The sentences and rows of all passages, each by itself."""
+    return [unit for rank, passage in enumerate(passages) for unit in _units(rank, passage, pairs=False)]
+
+
+def clauses(passages: Sequence[Evidence]) -> list[Unit]:
+    """The units, cut at semicolons too: each says something of its own."""
+    return [clause for unit in units(passages) for clause in _cut(unit)]
+
+
+def statements(passages: Sequence[Evidence]) -> list[Unit]:
+    """Runs that can stand for themselves: sentences, pairs of them, rows; headings go with what follows."""
+    return [unit for rank, passage in enumerate(passages) for unit in _units(rank, passage, pairs=True)]
+
+
+def _units(rank: int, passage: Evidence, *, pairs: bool) -> Iterator[Unit]:
+    text = passage.text
+    parts = sentences(text)
+    over, headers = _over(text, parts)
+    heading = said_terms(f"{passage.document} {passage.heading}")
+    spans = _spans(text, parts) if pairs else [(number, start, end) for number, (start, end) in enumerate(parts)]
+    fitting = [span for span in spans if span[2] - span[1] <= MAX_UNIT_CHARS]
+    if not parts or not fitting:
+        end = min(len(text), MAX_UNIT_CHARS)
+        yield Unit(passage, rank, 0, end, said_terms(text[:end]), heading)
+        return
+    for number, start, end in fitting:
+        context = heading | said_terms(f"{over[number]} {headers[number]}")
+        yield Unit(passage, rank, start, end, said_terms(text[start:end]), context, headers[number])
+
+
+def _cut(unit: Unit) -> Iterator[Unit]:
+    if _CELL in unit.text:
+        yield unit
+        return
+    start = unit.start
+    for piece in unit.text.split(";"):
+        yield replace(unit, start=start, end=start + len(piece), said=said_terms(piece))
+        start += len(piece) + 1
+
+
+def _over(text: str, parts: Sequence[tuple[int, int]]) -> tuple[list[str], list[str]]:
+    """What stands over each part: the last line without an end, as headings are, and over rows the table's header."""
+    over: list[str] = []
+    headers: list[str] = []
+    heading = header = ""
+    was_row = False
+    for start, end in parts:
+        part = text[start:end]
+        is_row = _CELL in part
+        if is_row and not was_row:
+            header = part
+        over.append(heading)
+        headers.append(header if is_row and header != part else "")
+        if not is_row and len(part) <= MAX_HEADING_CHARS and _ENDED.search(part) is None:
+            heading = part
+        was_row = is_row
+    return over, headers
+
+
+def _spans(text: str, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Number of the first part, start and end. Rows stand alone, a header of rows not at all: it has no values."""
+    is_row = [_CELL in text[start:end] for start, end in parts]
+    for number, (start, _) in enumerate(parts):
+        if is_row[number]:
+            if not _is_header(is_row, number):
+                yield number, start, parts[number][1]
+            continue
+        last = number
+        while _goes_on(text, parts, is_row, last) and last < number + 2:
+            last += 1
+        yield number, start, parts[last][1]
+        if last + 1 < len(parts) and not is_row[last + 1]:
+            yield number, start, parts[last + 1][1]
+
+
+def _is_header(is_row: Sequence[bool], number: int) -> bool:
+    """A table's first row."""
+    return (number == 0 or not is_row[number - 1]) and number + 1 < len(is_row) and is_row[number + 1]
+
+
+def _goes_on(text: str, parts: Sequence[tuple[int, int]], is_row: Sequence[bool], number: int) -> bool:
+    """Whether a part without an end, as a heading is, is followed by text."""
+    start, end = parts[number]
+    return number + 1 < len(parts) and not is_row[number + 1] and _ENDED.search(text[start:end]) is None

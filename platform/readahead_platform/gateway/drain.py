@@ -1,0 +1,83 @@
+"""Shutting down without breaking off: no new requests, time for those in flight, then a clear end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from readahead_platform.errors import ApiError
+from readahead_platform.gateway.errors import error_response
+
+_DRAINED = "/v1/"
+_LAST_WORDS_S = 2.0
+"""Seconds that the errors of what was ended may take to reach their clients."""
+
+
+class Drain:
+    """Whether the gateway takes requests, and which are in flight.
+
+    Args:
+        drain_s: Seconds that requests in flight may still take once it stops.
+    """
+
+    def __init__(self, drain_s: float) -> None:
+        self._drain_s = drain_s
+        self._over = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._in_flight = 0
+        self.is_draining = False
+
+    async def run(self) -> None:
+        """Takes no more requests; returns when the last one has ended, or was told to."""
+        self.is_draining = True
+        if not await self._is_idle(self._drain_s):
+            self._over.set()
+            await self._is_idle(_LAST_WORDS_S)
+
+    async def over(self) -> None:
+        """Waits until requests in flight must end."""
+        await self._over.wait()
+
+    def enter(self) -> None:
+        self._in_flight += 1
+        self._idle.clear()
+
+    def leave(self) -> None:
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._idle.set()
+
+    async def _is_idle(self, timeout_s: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        return self._idle.is_set()
+
+
+def stopping(retry_after_s: float = 5.0) -> ApiError:
+    """What a request hears that comes too late, or takes too long for a gateway that stops."""
+    message = "The server is stopping; ask again when it is back."
+    return ApiError(503, message, error_type="server_error", code="server_stopping", retry_after_s=retry_after_s)
+
+
+class DrainMiddleware:
+    """Counts requests below /v1, and refuses new ones while the gateway stops. Health checks stay open."""
+
+    def __init__(self, app: ASGIApp, drain: Drain) -> None:
+        self._app = app
+        self._drain = drain
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(_DRAINED):
+            await self._app(scope, receive, send)
+            return
+        if self._drain.is_draining:
+            await error_response(stopping())(scope, receive, send)
+            return
+        self._drain.enter()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._drain.leave()

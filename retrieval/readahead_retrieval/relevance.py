@@ -1,0 +1,83 @@
+"""How far passages bear on a question, by meaning and by words: what decides "not in the documents"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from readahead_retrieval.index.analysis import COMMON, terms
+from readahead_retrieval.types import Evidence
+
+STEM_CHARS = 5
+"""Words are compared by their beginnings, so that "leaves" finds "leaving"."""
+
+NEAR = 0.5
+NEAR_SHARE = 0.35
+"""What a passage with a cosine of `NEAR` counts as holding at least: it says in other words what is asked. Not for
+other scripts, which many embedding models do not know: they find all of a language near to all of it."""
+
+# words about documents and about asking; they say nothing of what is asked for
+_ASKING = frozenset(
+    terms(
+        "about all also answer anything brief briefly describe detail different document does doing each every "
+        "everything explain file find get give gist happen happens happening have here information key know let like "
+        "list main mean many much often one overview pdf please point points say says show short state states sum "
+        "summarise summarize summary tell tells text thing things topic use used very want whole word words"
+    )
+)
+_KOREAN_ASKING = re.compile(
+    r"무엇\w*|무슨|얼마\w*|언제\w*|어디\w*|누구\w*|누가|어떤|어떻게|왜|몇|며칠|주세요|알려|요약\w*|설명\w*|문서\w*|"
+    r"(?:습니까|합니까|입니까|인가요|한가요|하나요|되나요|있나요|는가요|나요|까요|인가|는가|은가)(?=\W|$)"
+)
+_HANGUL_WORD = re.compile(r"[가-힣]{3,}")
+
+
+def key_terms(question: str) -> frozenset[str]:
+    """What a question is about: its terms without those of every text and every question, cut to comparable beginnings.
+
+    Of a Korean word only the first two syllables count, as particles and endings follow them.
+    """
+    asked = _KOREAN_ASKING.sub(" ", question)
+    return said_terms(_HANGUL_WORD.sub(lambda word: f" {word.group()[:2]} ", asked))
+
+
+def said_terms(text: str) -> frozenset[str]:
+    """What a text says, to be compared with `key_terms`: scripts without spaces, and Korean, as pairs of characters."""
+    return frozenset(map(_stem, filter(_tells, terms(text))))
+
+
+def relevance(question: str, passages: Sequence[Evidence]) -> float:
+    """0 to 2: of the best passage, the cosine with the question plus the share of the question's key terms it holds.
+
+    Either alone misjudges: an embedding model finds every harbour near every question on harbours, and words alone
+    miss what is said in others. A question without key terms ("sum it up") is borne on by whatever there is. Terms in
+    a script that no passage is written in cannot be held against them: there the cosine counts twice.
+    """
+    asked = key_terms(question)
+    held = [said_terms(f"{passage.document} {passage.heading} {passage.text}") for passage in passages]
+    comparable = {term for term in asked if any(_same_script(term, said) for said in held)}
+    return max((_of(asked, comparable, one, said) for one, said in zip(passages, held, strict=True)), default=0.0)
+
+
+def _of(asked: frozenset[str], comparable: set[str], passage: Evidence, said: frozenset[str]) -> float:
+    cosine = max(passage.similarity, 0.0)
+    if not asked:
+        return 1 + cosine
+    if not comparable:
+        return 2 * cosine
+    share = len(comparable & said) / len(comparable)
+    if cosine >= NEAR and all(map(str.isascii, comparable)):
+        share = max(share, NEAR_SHARE)
+    return cosine + share
+
+
+def _tells(term: str) -> bool:
+    return term not in COMMON and term not in _ASKING and (term.isascii() or len(term) > 1)
+
+
+def _stem(term: str) -> str:
+    return term[:STEM_CHARS] if term.isascii() and term.isalpha() else term
+
+
+def _same_script(term: str, others: frozenset[str]) -> bool:
+    return any(term.isascii() == other.isascii() for other in others)
