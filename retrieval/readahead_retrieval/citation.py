@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from readahead_retrieval.boxes import line_boxes
 from readahead_retrieval.embedding import Embedder
-from readahead_retrieval.errors import EmbedderUnavailable
+from readahead_retrieval.errors import RetrievalError
 from readahead_retrieval.index.analysis import COMMON, is_number, terms
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.store.passages import Passage, load_passages
@@ -101,12 +101,12 @@ class Citer:
         return [c for matches in by_sentence if (c := _best(matches, cosines)) is not None]
 
     async def _cosines(self, matches: Sequence[_Match]) -> dict[tuple[str, str], float]:
-        """By the two texts; empty without an embedding service, whose absence must not cost the citations."""
+        """By the two texts; empty where the embedding service fails, which must not cost the citations."""
         pairs = list(dict.fromkeys((m.sentence.text, m.quote.text) for m in matches))
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         try:
             vectors = dict(zip(texts, await self._embedder.embed(texts, "passage"), strict=True)) if texts else {}
-        except EmbedderUnavailable as error:
+        except RetrievalError as error:
             log.warning("Citing by words alone: %s", error.message)
             return {}
         return {(one, other): float(vectors[one] @ vectors[other]) for one, other in pairs}

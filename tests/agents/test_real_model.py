@@ -12,7 +12,7 @@ import pytest
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answer import answer
-from readahead_agents.events import PlanMade, Token
+from readahead_agents.events import PlanMade
 from readahead_agents.fixed_evidence import passage
 from readahead_agents.llm import CompletionOptions
 from readahead_agents.mcp.actions_server import actions_server
@@ -110,17 +110,27 @@ async def test_a_run_ends_with_a_cited_answer(llm: OpenAILanguageModel) -> None:
 
 
 async def test_closing_an_answer_frees_the_engine(llm: OpenAILanguageModel, llm_server: LlmServer) -> None:
-    async with aclosing(answer(llm, pump_kb(), QUESTION, [], SETTINGS)) as events:
-        async for event in events:
-            if isinstance(event, Token):
-                break
     async with httpx2.AsyncClient() as http:
-        for _ in range(600):
-            metrics = (await http.get(f"{llm_server.address}/metrics")).text
-            if "readahead_requests_running 0" in metrics:
-                return
-            await asyncio.sleep(0.05)
-    pytest.fail("The engine still works on an answer that nobody reads.")
+
+        async def metric(name: str) -> float:
+            lines = (await http.get(f"{llm_server.address}/metrics")).text.splitlines()
+            return next(float(line.split()[-1]) for line in lines if line.startswith(f"readahead_{name}"))
+
+        async def until(name: str, value: float) -> None:
+            for _ in range(600):
+                if await metric(name) == value:
+                    return
+                await asyncio.sleep(0.05)
+            pytest.fail(f"{name} never became {value}: it is {await metric(name)}.")
+
+        await until("requests_running", 0)
+        aborted = await metric("engine_aborted")
+        reading = asyncio.create_task(collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
+        await until("requests_running", 1)
+        reading.cancel()
+        await asyncio.wait([reading])
+        await until("engine_aborted", aborted + 1)
+        await until("requests_running", 0)
 
 
 async def test_a_prompt_that_we_hold_to_fit_is_taken_by_the_server(llm: OpenAILanguageModel) -> None:

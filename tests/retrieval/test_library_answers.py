@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from readahead_retrieval.embedders.local import LocalEmbedder
-from readahead_retrieval.errors import EmptyKnowledgeBase, NotFound, QueryError
+from readahead_retrieval.embedding import Vectors
+from readahead_retrieval.errors import EmbedderRefused, EmptyKnowledgeBase, NotFound, QueryError
 from readahead_retrieval.types import DocumentState
 from tests.retrieval import pdf_samples as samples
 from tests.retrieval.library_parts import TENANT, TermEmbedder, add, opened
@@ -166,6 +169,28 @@ async def test_without_its_embedding_service_a_search_fails_and_citations_go_on_
         await add(library, "k", handbook)
         evidence = await library.search(TENANT, "k", "hotel nights")
         embedder.failures = lambda asked: True
+        (citation,) = await library.cite(TENANT, "Hotels are paid up to 140 euros for each night.", evidence)
+    assert citation.page == 2
+
+
+class RefusingEmbedder(TermEmbedder):
+    """Refuses once it is told to, as a service does whose key was withdrawn."""
+
+    refuses = False
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
+        if self.refuses:
+            raise EmbedderRefused("The key is wrong.")
+        return await super().embed(texts, kind)
+
+
+async def test_an_embedding_service_that_refuses_costs_no_citation(tmp_path: Path, handbook: Path) -> None:
+    embedder = RefusingEmbedder()
+    async with opened(tmp_path, embedder) as library:
+        await library.create_kb(TENANT, "k")
+        await add(library, "k", handbook)
+        evidence = await library.search(TENANT, "k", "hotel nights")
+        embedder.refuses = True
         (citation,) = await library.cite(TENANT, "Hotels are paid up to 140 euros for each night.", evidence)
     assert citation.page == 2
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:  # the API process reads this module, and PyTorch would cost it 200 MB
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False, slots=True)

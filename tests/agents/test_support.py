@@ -1,0 +1,132 @@
+"""Which sentences of a model are shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from readahead_agents.answer import answer
+from readahead_agents.events import Token
+from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
+from readahead_agents.loops import loops
+from readahead_agents.quotation import quotation
+from readahead_agents.scripted_llm import ScriptedLanguageModel
+from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb
+
+QUESTION = "How often is the filter of the pump cleaned?"
+RULES = (
+    "Dogs are never allowed in the reading room. The deck is 2.6 m wide. The span of the bridge is 22.4 m; "
+    "the ramp before it measures 3 m.\n"
+    "Code | Meaning | What to do\nE07 | Door open | Close the door\nE12 | High pressure | Clean the condenser"
+)
+
+
+async def said(reply: str, question: str, text: str = RULES) -> tuple[str, str]:
+    """What is shown of the model's own words, and what is quoted."""
+    source = FixedEvidenceSource([passage("rules.pdf", 1, text)])
+    events = await collect(answer(ScriptedLanguageModel([reply]), source, question, [], SETTINGS))
+    ending(events)
+    tokens = of(events, Token)
+    own, quoted = ([token.text for token in tokens if token.quoted is kind] for kind in (False, True))
+    return "".join(own), "".join(quoted)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Every 30 days the filter of the pump is cleaned with water.",
+        "The pump's filter is cleaned with water, every 30 days.\n\nA new filter costs 12 crowns.",
+        "Here is the answer:\n- The filter of the pump is cleaned every 30 days.",
+    ],
+)
+async def test_a_supported_paraphrase_passes_untouched(reply: str) -> None:
+    events = await collect(answer(ScriptedLanguageModel([reply]), pump_kb(), QUESTION, [], SETTINGS))
+    last = ending(events)
+    assert last.answer == reply
+    assert not last.quoted
+    assert last.citations
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The span of the bridge is 2.6 m.",
+        "The span of the bridge is 3 m.",
+        "The span of the bridge is 22.4 cm.",
+        "The span of the bridge is 24.2 m.",
+    ],
+)
+async def test_a_figure_from_beside_the_matter_is_replaced_by_the_statement(reply: str) -> None:
+    own, quoted = await said(reply, "What is the span of the bridge?")
+    assert own == ""
+    assert "22.4 m" in quoted
+
+
+async def test_what_the_passage_denies_is_not_affirmed() -> None:
+    own, quoted = await said("Dogs are allowed in the reading room.", "Are dogs allowed in the reading room?")
+    assert own == ""
+    assert "never" in quoted
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "How often is the filter of the pump cleaned? The filter of the pump is cleaned often.",
+        "S1 pump.pdf, page 3",
+        "Question: what is the filter of the pump?",
+    ],
+)
+async def test_echoes_of_the_question_and_the_prompt_are_not_shown(reply: str) -> None:
+    own, quoted = await said(reply, QUESTION, FILTER)
+    assert own == ""
+    assert FILTER in quoted
+
+
+async def test_a_wrong_sentence_behind_a_right_one_is_left_out_and_told() -> None:
+    reply = f"{FILTER} It was invented in 1871 by Otto Pump."
+    last = ending(await collect(answer(ScriptedLanguageModel([reply]), pump_kb(), QUESTION, [], SETTINGS)))
+    assert last.answer == FILTER
+    assert any("1 sentence" in note for note in last.notes)
+
+
+async def test_supported_sentences_are_shown_before_the_model_has_ended() -> None:
+    reply = f"{FILTER} The pump costs 240 crowns. {'Bananas ' * 50}"
+    events = await collect(answer(ScriptedLanguageModel([reply]), pump_kb(), QUESTION, [], SETTINGS))
+    assert [token.text for token in of(events, Token)][:2] == [FILTER, " The pump costs 240 crowns."]
+
+
+async def test_a_model_in_a_loop_is_cut_at_the_model() -> None:
+    llm = ScriptedLanguageModel(["The " + "ship-" * 100])
+    last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
+    assert llm.abandoned == 1
+    assert FILTER in last.answer
+
+
+@pytest.mark.parametrize(
+    ("text", "loop"),
+    [
+        ("the boat is the boat is the boat is the boat is ", True),
+        ("2500000000000000000000000000000000000", True),
+        ("costs 1000000 crowns", False),
+        ("| --- | --- | --- | --- | --- | --- | --- |", False),
+        ("no, no, no, no", False),
+    ],
+)
+def test_a_loop_is_told_from_figures_and_rules_of_tables(text: str, loop: bool) -> None:
+    assert loops(text) is loop
+
+
+def test_the_row_with_the_asked_code_is_quoted_with_its_header() -> None:
+    text = quotation("What should I do when the controller shows E12?", [passage("rules.pdf", 1, RULES)], "In").text
+    assert "“E12 | High pressure | Clean the condenser”" in text
+    assert "What to do" in text
+    assert "E07" not in text
+
+
+def test_both_halves_of_a_question_are_quoted() -> None:
+    passages = [
+        passage("a.pdf", 1, "The harbour master is Ines Calloway."),
+        passage("b.pdf", 2, "Tea is at four. The coxswain of the lifeboat is Morwen Hale."),
+    ]
+    text = quotation("Who is harbour master, and who is coxswain of the lifeboat?", passages, "In").text
+    assert "Ines Calloway" in text
+    assert "Morwen Hale" in text
