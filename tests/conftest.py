@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.store import ModelStore
+from readahead_serving.model.tokenizer import Tokenizer
 from tests.platform.running import ROOT, RunningReadahead, running_readahead
 from tests.serving.llm_server import LlmServer, running_server
 
@@ -53,3 +55,9 @@ def readahead_up(
     home = tmp_path_factory.mktemp("home")
     with running_readahead(home, minilm_path.parent, "--samples", str(ROOT / "sample_docs")) as service:
         yield service
+
+
+@pytest.fixture(scope="session")
+def smollm2_tokenizer(smollm2_path: Path) -> Tokenizer:
+    """SmolLM2's tokenizer, ours."""
+    return load_tokenizer(smollm2_path)

@@ -6,7 +6,9 @@ AgentError
 │   └── LanguageModelRefused      it refused the request: `code` is the API's (context_length_exceeded, …)
 ├── ToolsetUnavailable            a tool server cannot be reached, or breaks the protocol
 ├── PlanInvalid                   a plan that does not fit the tools there are
-└── BudgetExceeded                a run went over its steps, seconds or tokens
+├── BudgetExceeded                a run went over its steps, seconds or tokens
+├── RunNotFound                   no such run for this tenant
+└── TooManyRuns                   as many runs are going as are allowed: retry
 """
 
 from __future__ import annotations
@@ -56,3 +58,17 @@ class BudgetExceeded(AgentError):
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class RunNotFound(AgentError):
+    """No such run for this tenant; what belongs to another tenant is not found either."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"No run {run_id!r} was found.")
+
+
+class TooManyRuns(AgentError):
+    """As many runs are going as are allowed."""
+
+    def __init__(self, running: int) -> None:
+        super().__init__(f"Too many runs are going ({running} of yours); wait for one to end, or cancel one.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from readahead_agents.mcp.server_settings import McpServerSettings
+
 
 class AgentSettings(BaseModel):
     """`[agents]` in readahead.toml, `READAHEAD_AGENTS__…` in the environment."""
@@ -29,3 +31,5 @@ class AgentSettings(BaseModel):
     """Sampling temperature of plans."""
     seed: int = 7
     """Seed of plans and answers."""
+    mcp_servers: tuple[McpServerSettings, ...] = ()
+    """External MCP servers, whose tools the agent may use (docs/mcp.md)."""

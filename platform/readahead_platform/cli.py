@@ -18,6 +18,7 @@ from readahead_platform.commands import (
     evaluate,
     keys,
     knowledge_bases,
+    mcp,
     models,
     serve,
     up,
@@ -41,6 +42,7 @@ app.command("ask", epilog=examples('ask samples "What torque do the cover screws
 app.add_typer(knowledge_bases.app, name="kb")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
+app.command("mcp", epilog=examples("mcp --stdio"))(mcp.mcp)
 app.command("bench", epilog=examples("bench list", "bench chat --concurrency 1,4,16"))(bench.bench)
 app.command("eval", epilog=examples("eval samples sample_docs/questions.jsonl --search-only"))(evaluate.evaluate)
 app.command("config", epilog=examples("config --json"))(config.config)

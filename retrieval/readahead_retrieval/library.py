@@ -32,6 +32,7 @@ from readahead_retrieval.types import (
     DocumentText,
     Evidence,
     KnowledgeBase,
+    Page,
     StoredFile,
 )
 
@@ -204,6 +205,12 @@ class Library:
             DocumentText(document, "\n\n".join(text for text in read if text.strip()))
             for document, read in zip(searchable, texts, strict=True)
         ]
+
+    async def pages(self, tenant: str, document_id: str, first: int = 1, last: int | None = None) -> list[Page]:
+        """The read pages `first` to `last` (1-based, both included) without their words, in order."""
+        async with self._database.reading() as session:
+            row = await documents.get(session, tenant, document_id)
+            return await pages.load_text(session, row.id, first, last)
 
     async def remove_document(self, tenant: str, document_id: str) -> None:
         """It answers no more from this moment on; the index is purged of it later. The file stays."""

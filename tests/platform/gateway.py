@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,9 @@ from pathlib import Path
 import httpx
 from openai import AsyncOpenAI
 
+from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_agents.settings import AgentSettings
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.context import GatewayContext
@@ -19,6 +21,7 @@ from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
 from readahead_platform.ports import bind_gateway
@@ -69,11 +72,17 @@ class Gateway:
 
 @asynccontextmanager
 async def running_gateway(
-    home: Path, *, heartbeat_s: float = 10.0, llm: ScriptedLanguageModel | None = None, llm_url: str = ""
+    home: Path,
+    *,
+    heartbeat_s: float = 10.0,
+    llm: ScriptedLanguageModel | None = None,
+    llm_url: str = "",
+    mcp_servers: Sequence[McpServerSettings] = (),
 ) -> AsyncIterator[Gateway]:
     settings = Settings(
         home=home,
         web=False,
+        agents=AgentSettings(mcp_servers=tuple(mcp_servers)),
         retrieval=retrieval_settings(home),
         gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
     )
@@ -86,6 +95,8 @@ async def running_gateway(
         upstream = LlmClient(llm_server.base_url, llm_server.api_key, Patience(idle_s=30, answer_s=30))
         stack.push_async_callback(upstream.close)
         packs = KbPacks(library, upstream)
+        runs = await open_runs(settings)
+        stack.push_async_callback(runs.close)
         context = GatewayContext(
             settings=settings,
             library=library,
@@ -101,6 +112,7 @@ async def running_gateway(
             llm=upstream,
             packs=packs,
             llm_server=llm_server,
+            runs=runs,
             page_links=PageLinks(60),
             metrics=GatewayMetrics(),
             drain=Drain(0.2),

@@ -93,8 +93,8 @@ async def test_an_agent_shows_its_steps(gateway: Gateway, ids: dict[str, str]) -
     extras = [chunk.model_extra or {} for chunk in chunks]
     events = [extra["readahead"]["event"] for extra in extras if "readahead" in extra]
     types = [event["type"] for event in events]
-    assert types[0] == "route_chosen"
-    assert types.index("plan_made") < types.index("step_started") < types.index("step_finished")
+    assert types[0] == "route"
+    assert types.index("plan") < types.index("step_started") < types.index("step_finished")
     run = (chunks[-1].choices[0].delta.model_extra or {})["readahead"]["run"]
     assert [step["ok"] for step in run["steps"]] == [True] * types.count("step_started")
     assert run["steps"][0]["tool"] == "query_rag_with_context"

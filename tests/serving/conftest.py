@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from readahead_serving.model.metadata import load_tokenizer
-from readahead_serving.model.tokenizer import Tokenizer
 from tests.serving.prompts import PROMPTS
 
 CONTINUATION_TOKENS = 64
@@ -62,9 +60,3 @@ def hf_continuations(hf_smollm2: Any, prompt_ids: list[list[int]]) -> list[list[
     )
     continuations: list[list[int]] = out[:, longest:].tolist()
     return continuations
-
-
-@pytest.fixture(scope="session")
-def smollm2_tokenizer(smollm2_path: Path) -> Tokenizer:
-    """SmolLM2's tokenizer, ours."""
-    return load_tokenizer(smollm2_path)

@@ -6,6 +6,7 @@ user may read; a server that cannot be reached or breaks the protocol raises `To
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -63,8 +64,12 @@ class McpToolset:
     Open and close it in the same task.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, silence_s: float | None = None) -> None:
+        """Args:
+        silence_s: Seconds after which a call that tells no progress is ended; None leaves it the call's own limit.
+        """
         self._client = Client(target)
+        self._silence_s = silence_s
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -92,8 +97,20 @@ class McpToolset:
         return sorted(map(_spec, tools), key=lambda tool: tool.name)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *, timeout_s: float) -> ToolOutcome:
-        result = await self._guarded(self._client.call_tool(name, arguments, read_timeout_seconds=timeout_s))
-        return _outcome(name, result)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._silence_s) as silence:
+
+                async def heard(progress: float, total: float | None, message: str | None) -> None:
+                    if self._silence_s is not None:
+                        silence.reschedule(loop.time() + self._silence_s)
+
+                call = self._client.call_tool(name, arguments, read_timeout_seconds=timeout_s, progress_callback=heard)
+                return _outcome(name, await self._guarded(call))
+        except TimeoutError:
+            if not silence.expired():
+                raise
+            return ToolOutcome(ok=False, text=f"Stopped: {name} told nothing for {self._silence_s:g} seconds.")
 
     async def _guarded(self, call: Awaitable[Result]) -> Result:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,6 +13,16 @@ from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.routing.route import RouteChosen
 from readahead_retrieval.types import Box, Citation, Evidence
 
+_EVENT_NAMES: dict[type[ChatEvent], str] = {
+    RouteChosen: "route",
+    PlanMade: "plan",
+    StepStarted: "step_started",
+    EvidenceFound: "evidence",
+    StepFinished: "step_finished",
+    Token: "token",
+    CitationFound: "citation",
+    Answered: "answer",
+}
 PageUrl = Callable[[Citation], str]
 
 
@@ -112,13 +121,16 @@ class AnswerLog:
 
 
 def event_object(event: ChatEvent) -> dict[str, Any]:
-    """An event as JSON: its name in snake_case, and its fields."""
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+    """An event as JSON: its type, and its fields."""
+    name = _EVENT_NAMES[type(event)]
     match event:
         case EvidenceFound():
             return {"type": name, "step": event.step, "evidence": [_evidence_object(e) for e in event.evidence]}
         case CitationFound():
             return {"type": name, "citation": citation_object(event.citation)}
+        case Answered():
+            citations = [citation_object(citation) for citation in event.citations]
+            return {"type": name, **asdict(event), "citations": citations, "usage": usage_object(event.usage)}
         case _:
             return {"type": name, **asdict(event)}
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Key
 from readahead_platform.gateway.dependencies import Context
+from readahead_platform.gateway.scopes import SCOPES, Scope
 from readahead_platform.gateway.tenants import ApiKey
 
 router = APIRouter()
@@ -22,6 +23,7 @@ class KeyRequest(BaseModel):
 
     tenant: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     label: str = Field(default="", max_length=200)
+    scopes: list[Scope] = Field(default=list(SCOPES), min_length=1, max_length=len(SCOPES))
 
 
 @router.post("/v1/keys")
@@ -30,7 +32,7 @@ async def create_key(body: KeyRequest, key: Key, context: Context) -> dict[str, 
     tenant = body.tenant or key.tenant
     if tenant != key.tenant and not key.admin:
         raise ApiError(403, "Only an admin key may make keys for another tenant.", param="tenant", code="not_admin")
-    secret, record = await context.tenants.create_key(tenant, body.label)
+    secret, record = await context.tenants.create_key(tenant, body.label, scopes=body.scopes)
     return {**_key_object(record), "key": secret}
 
 
@@ -57,6 +59,7 @@ def _key_object(key: ApiKey) -> dict[str, Any]:
         "label": key.label,
         "hint": f"…{key.hint}",
         "admin": key.admin,
+        "scopes": list(key.scopes),
         "created_at": int(key.created_at.timestamp()),
         "revoked": key.revoked,
     }

@@ -81,9 +81,9 @@ def _show(chunks: Iterable[Mapping[str, Any]]) -> None:
 def _show_event(event: Mapping[str, Any]) -> None:
     """To stderr, so that the answer alone can be piped."""
     match event["type"]:
-        case "route_chosen":
+        case "route":
             typer.secho(f"route: {event['chosen']} ({event['why']})", err=True, dim=True)
-        case "plan_made":
+        case "plan":
             typer.secho(f"plan: {len(event['steps'])} steps ({event['reasoning']})", err=True, dim=True)
         case "step_started":
             typer.secho(f"step {event['step']}: {event['tool']}", err=True, dim=True)

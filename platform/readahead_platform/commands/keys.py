@@ -15,12 +15,14 @@ app = typer.Typer(help="API keys.", no_args_is_help=True)
 def create(
     tenant: Annotated[str | None, typer.Option(help="Whose documents it opens; your own by default.")] = None,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="It can ask and search, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a key. It is shown once."""
     from readahead_platform.client import GatewayClient
 
-    body = {"label": label, **({"tenant": tenant} if tenant else {})}
+    scopes = ["read"] if read_only else ["read", "write"]
+    body = {"label": label, "scopes": scopes, **({"tenant": tenant} if tenant else {})}
     with GatewayClient.open() as client:
         key = client.post("/v1/keys", body)
     if as_json:
@@ -40,8 +42,11 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"keys": keys})
         return
-    rows = [(k["id"], k["tenant"], k["hint"], k["label"], "revoked" if k["revoked"] else "") for k in keys]
-    print_table(("ID", "TENANT", "KEY", "LABEL", ""), rows)
+    rows = [
+        (k["id"], k["tenant"], k["hint"], k["label"], " ".join(k["scopes"]), "revoked" if k["revoked"] else "")
+        for k in keys
+    ]
+    print_table(("ID", "TENANT", "KEY", "LABEL", "SCOPES", ""), rows)
 
 
 @app.command()

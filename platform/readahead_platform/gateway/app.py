@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
 from starlette.routing import Route
 
 from readahead_platform.api import (
+    agent_runs,
     chat,
     files,
     health,
@@ -16,6 +19,7 @@ from readahead_platform.api import (
     packs,
     pages,
     passed_through,
+    responses,
     vector_store_files,
     vector_store_search,
     vector_stores,
@@ -25,6 +29,7 @@ from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.drain import DrainMiddleware
 from readahead_platform.gateway.errors import install_error_handlers
 from readahead_platform.gateway.json_bodies import PlainJsonMiddleware
+from readahead_platform.gateway.mcp_endpoint import MAX_MCP_BODY_BYTES, MCP_PATH, McpEndpoint, add_mcp_routes
 from readahead_platform.gateway.middleware import (
     BodyLimitMiddleware,
     MetricsMiddleware,
@@ -32,6 +37,8 @@ from readahead_platform.gateway.middleware import (
     UnforeseenErrorMiddleware,
 )
 from readahead_platform.gateway.unknown_route import UnknownRoute
+from readahead_platform.responses.service import Responses
+from readahead_platform.responses.tool_servers import ToolServers
 
 _UPLOAD = re.compile(r"/v1/files/?|/_nicegui/client/[^/]+/upload/\d+")
 _MULTIPART_ROOM = 64 << 10
@@ -40,8 +47,16 @@ _MULTIPART_ROOM = 64 << 10
 
 def create_app(context: GatewayContext) -> FastAPI:
     """Builds the app over an open context; whoever opened the context closes it."""
-    app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None)
+    mcp = McpEndpoint(context)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with mcp.running():
+            yield
+
+    app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.context = context
+    app.state.responses = Responses(context, ToolServers(context.settings.agents.mcp_servers, mcp.reading_server_of))
     install_error_handlers(app)
     for module in (
         chat,
@@ -53,10 +68,13 @@ def create_app(context: GatewayContext) -> FastAPI:
         vector_store_search,
         packs,
         pages,
+        agent_runs,
+        responses,
         keys,
         health,
     ):
         app.include_router(module.router)
+    add_mcp_routes(app, mcp)
     app.router.routes.append(Route("/v1/{rest:path}", UnknownRoute(app), include_in_schema=False))
     _add_middleware(app, context)
     return app
@@ -69,6 +87,8 @@ def _add_middleware(app: FastAPI, context: GatewayContext) -> None:
     def limit(path: str) -> int:
         if _UPLOAD.fullmatch(path):
             return settings.retrieval.max_file_bytes + _MULTIPART_ROOM
+        if path.startswith(MCP_PATH):
+            return MAX_MCP_BODY_BYTES
         return settings.gateway.max_body_bytes
 
     app.add_middleware(PlainJsonMiddleware)

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.errors import error_response
 from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.scopes import Scope as KeyScope
+from readahead_platform.gateway.scopes import needed_scope
 from readahead_platform.gateway.tenants import ApiKey, TenantStore
 
 _KEYED = re.compile(r"/v1(/|$)")
@@ -46,6 +48,7 @@ class AuthMiddleware:
             state["tenant"] = linked
             return
         state["key"] = key = await require_key(self._tenants, Headers(scope=scope))
+        require_scope(key, needed_scope(scope["method"], scope["path"]))
         state["tenant"] = key.tenant
 
     def _tenant_of_link(self, scope: Scope) -> str | None:
@@ -69,6 +72,13 @@ async def require_key(tenants: TenantStore, headers: Headers) -> ApiKey:
     if record is None:
         raise ApiError(401, "The API key is unknown or revoked.", code="invalid_api_key")
     return record
+
+
+def require_scope(key: ApiKey, scope: KeyScope) -> None:
+    """Raises `ApiError`, 403, when the key may not do that."""
+    if scope not in key.scopes:
+        message = f"This API key may only {' and '.join(key.scopes)}, and this request needs the scope {scope!r}."
+        raise ApiError(403, message, error_type="permission_error", code="insufficient_scope")
 
 
 def _tenant(request: Request) -> str:

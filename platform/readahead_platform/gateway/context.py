@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from readahead_agents.openai_llm import OpenAILanguageModel
+from readahead_agents.runs.manager import RunManager
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
+from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.salts import salt_headers
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
@@ -51,6 +53,7 @@ class GatewayContext:
     llm: LlmClient
     packs: KbPacks
     llm_server: LlmServer
+    runs: RunManager
     page_links: PageLinks
     metrics: GatewayMetrics
     drain: Drain
@@ -88,6 +91,8 @@ async def open_context(
         )
         stack.push_async_callback(language_model.aclose)
         packs = KbPacks(library, llm)
+        runs = await open_runs(settings)
+        stack.push_async_callback(runs.close)
         yield GatewayContext(
             settings=settings,
             library=library,
@@ -103,6 +108,7 @@ async def open_context(
             llm=llm,
             packs=packs,
             llm_server=llm_server,
+            runs=runs,
             page_links=PageLinks(gateway.page_link_s),
             metrics=GatewayMetrics(),
             drain=Drain(gateway.drain_s),

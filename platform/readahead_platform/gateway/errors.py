@@ -72,6 +72,11 @@ def _refused(error: agent.LanguageModelRefused) -> ApiError:
     return _server_error(502, f"The LLM server refused: {error.message}", error.code)
 
 
+def _too_many(message: str) -> ApiError:
+    kind = "rate_limit_error"
+    return ApiError(429, message, error_type=kind, code="too_many_runs", retry_after_s=_RETRY_AFTER_S)
+
+
 def _embedder(error: retrieval.EmbedderUnavailable | retrieval.EmbedderRefused) -> ApiError:
     """Its own words name an address inside, and stay in the log."""
     _log.error("The embedding model failed: %s", error.message)
@@ -100,6 +105,8 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     agent.LanguageModelRefused: _refused,
     agent.BudgetExceeded: _bad_request("budget_exceeded"),
     agent.ToolsetUnavailable: _unavailable("tools_unavailable"),
+    agent.RunNotFound: lambda error: ApiError(404, error.message, code="not_found"),
+    agent.TooManyRuns: lambda error: _too_many(error.message),
     agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
     RequestValidationError: lambda error: _invalid_request(error),
     ValidationError: lambda error: _invalid_field(error.errors()[0], error.errors()[0]["loc"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
 from readahead_platform.errors import ApiError
+from readahead_platform.gateway.scopes import SCOPES, Scope
 from readahead_platform.store.tables import KeyRow, TenantRow
 from readahead_retrieval.store.session import Database
 
@@ -28,6 +30,7 @@ class ApiKey:
     label: str
     hint: str
     admin: bool
+    scopes: tuple[Scope, ...]
     created_at: datetime
     revoked: bool
 
@@ -44,7 +47,9 @@ class TenantStore:
             row = await session.scalar(select(KeyRow).where(KeyRow.sha256 == _digest(key)))
         return _api_key(row) if row is not None and row.revoked_at is None else None
 
-    async def create_key(self, tenant: str, label: str = "", *, admin: bool = False) -> tuple[str, ApiKey]:
+    async def create_key(
+        self, tenant: str, label: str = "", *, admin: bool = False, scopes: Sequence[Scope] = SCOPES
+    ) -> tuple[str, ApiKey]:
         """Makes a key, and the tenant where it is new. The first of the pair is the key: it cannot be had again."""
         key = _KEY_PREFIX + secrets.token_urlsafe(32)
         now = datetime.now(UTC)
@@ -60,6 +65,7 @@ class TenantStore:
                 hint=key[-4:],
                 label=label,
                 admin=admin,
+                scopes=" ".join(scope for scope in SCOPES if scope in scopes),
                 created_at=now,
                 revoked_at=None,
             )
@@ -97,4 +103,13 @@ def _digest(key: str) -> str:
 
 def _api_key(row: KeyRow) -> ApiKey:
     created_at = row.created_at.replace(tzinfo=UTC)  # SQLite forgets the zone; it was written as UTC
-    return ApiKey(row.id, row.tenant_id, row.label, row.hint, row.admin, created_at, revoked=row.revoked_at is not None)
+    return ApiKey(
+        id=row.id,
+        tenant=row.tenant_id,
+        label=row.label,
+        hint=row.hint,
+        admin=row.admin,
+        scopes=tuple(scope for scope in SCOPES if scope in row.scopes.split()),
+        created_at=created_at,
+        revoked=row.revoked_at is not None,
+    )

@@ -34,5 +34,7 @@ class KeyRow(Base):
     label: Mapped[str] = mapped_column(String(200))
     admin: Mapped[bool] = mapped_column(Boolean)
     """Whether it may make keys for other tenants."""
+    scopes: Mapped[str] = mapped_column(String(64))
+    """What it may do: "read", "write", divided by spaces."""
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     revoked_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import and_, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.store.codec import decode_headings, decode_words, encode_headings, encode_words
@@ -21,8 +21,8 @@ async def count(session: AsyncSession, document_id: str) -> int:
     return await session.scalar(select(func.count()).where(PageRow.document_id == document_id)) or 0
 
 
-async def load_text(session: AsyncSession, document_id: str) -> list[Page]:
-    """All pages in order, without their words: a long document's words fill memory, and chunks need none."""
+async def load_text(session: AsyncSession, document_id: str, first: int = 1, last: int | None = None) -> list[Page]:
+    """Pages in order, without their words: a long document's words fill memory, and chunks need none."""
     columns = (
         PageRow.number,
         PageRow.label,
@@ -32,7 +32,10 @@ async def load_text(session: AsyncSession, document_id: str) -> list[Page]:
         PageRow.height,
         PageRow.headings,
     )
-    statement = select(*columns).where(PageRow.document_id == document_id).order_by(PageRow.number)
+    wanted = and_(PageRow.document_id == document_id, PageRow.number >= first)
+    if last is not None:
+        wanted = and_(wanted, PageRow.number <= last)
+    statement = select(*columns).where(wanted).order_by(PageRow.number)
     return [
         Page(number, label, text, (), PageQuality(quality), width, height, decode_headings(headings))
         async for number, label, text, quality, width, height, headings in await session.stream(statement)

@@ -1,0 +1,34 @@
+"""The seam to whatever answers questions on a knowledge base, for servers that offer it as a tool."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from readahead_agents.events import RunEvent
+
+AskedRoute = Literal["auto", "rag", "agent", "cag"]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTaken:
+    """Which way the question is answered, and one sentence why."""
+
+    route: str
+    why: str
+
+
+class Asker(Protocol):
+    """Answers questions of any tenant."""
+
+    def ask(
+        self, tenant: str, kb: str, question: str, route: AskedRoute
+    ) -> AsyncGenerator[RouteTaken | RunEvent, None]:
+        """Yields `RouteTaken`, then the run's events to `Answered`. Closing the generator ends all work for it.
+
+        Raises:
+            AgentError: The question cannot be answered; the message names the mend.
+            RetrievalError: As the library raises them.
+        """
+        ...

@@ -1,0 +1,162 @@
+"""Runs as they are kept: one row a run, one row an event."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal, Self
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from readahead_agents.errors import RunNotFound
+from readahead_agents.runs.migrate import migrate
+from readahead_agents.runs.tables import RunEventRow, RunRow
+from readahead_retrieval.store.session import Database
+
+Event = Mapping[str, Any]
+Kind = Literal["run", "response"]
+_ID_PREFIX: Mapping[Kind, str] = {"run": "run_", "response": "resp_"}
+RUNS_KEPT = 1000
+"""Finished runs of one tenant; the oldest go when there are more."""
+
+
+class RunStatus(StrEnum):
+    """All but the first are final."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    """The service stopped meanwhile; what it had told is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was asked, and how it ended."""
+
+    id: str
+    kind: Kind
+    tenant: str
+    status: RunStatus
+    request: Mapping[str, Any]
+    outcome: Mapping[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class RunJournal:
+    """Every method takes the tenant and finds nothing of another. Raises `RunNotFound`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Brings the tables up to date; runs that a stopped service left are interrupted."""
+        await migrate(url)
+        journal = cls(Database(url))
+        async with journal._database.writing() as session:
+            running = RunRow.status == RunStatus.RUNNING.value
+            ended = {"status": RunStatus.INTERRUPTED.value, "finished_at": _now()}
+            await session.execute(update(RunRow).where(running).values(ended))
+        return journal
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def create(self, tenant: str, kind: Kind, request: Mapping[str, Any]) -> Run:
+        row = RunRow(
+            id=f"{_ID_PREFIX[kind]}{secrets.token_hex(12)}",
+            kind=kind,
+            tenant=tenant,
+            status=RunStatus.RUNNING.value,
+            request=_dump(request),
+            outcome=None,
+            created_at=_now(),
+            finished_at=None,
+        )
+        async with self._database.writing() as session:
+            session.add(row)
+        return _run(row)
+
+    async def append(self, run_id: str, first: int, events: Sequence[Event]) -> None:
+        """Args:
+        first: The number of the first of these events.
+        """
+        rows = [{"run_id": run_id, "number": n, "event": _dump(event)} for n, event in enumerate(events, first)]
+        if rows:
+            async with self._database.writing() as session:
+                await session.execute(insert(RunEventRow), rows)
+
+    async def finish(self, run: Run, status: RunStatus, outcome: Mapping[str, Any] | None) -> None:
+        async with self._database.writing() as session:
+            ended = {
+                "status": status.value,
+                "outcome": None if outcome is None else _dump(outcome),
+                "finished_at": _now(),
+            }
+            await session.execute(update(RunRow).where(RunRow.id == run.id).values(ended))
+            await _forget_oldest(session, run.tenant)
+
+    async def get(self, tenant: str, kind: Kind, run_id: str) -> Run:
+        chosen = select(RunRow).where(RunRow.id == run_id, RunRow.tenant == tenant, RunRow.kind == kind)
+        async with self._database.reading() as session:
+            row = await session.scalar(chosen)
+        if row is None:
+            raise RunNotFound(run_id)
+        return _run(row)
+
+    async def remove(self, run: Run) -> None:
+        """With its events."""
+        async with self._database.writing() as session:
+            await session.execute(delete(RunRow).where(RunRow.id == run.id))
+
+    async def list_runs(self, tenant: str, kind: Kind) -> list[Run]:
+        """Oldest first."""
+        chosen = (
+            select(RunRow).where(RunRow.tenant == tenant, RunRow.kind == kind).order_by(RunRow.created_at, RunRow.id)
+        )
+        async with self._database.reading() as session:
+            return [_run(row) for row in await session.scalars(chosen)]
+
+    async def events(self, run_id: str, after: int) -> list[tuple[int, Event]]:
+        """Numbers and events behind `after`, in order. Whoever asks has looked the run up for its tenant."""
+        chosen = select(RunEventRow).where(RunEventRow.run_id == run_id, RunEventRow.number > after)
+        async with self._database.reading() as session:
+            rows = await session.scalars(chosen.order_by(RunEventRow.number))
+            return [(row.number, json.loads(row.event)) for row in rows]
+
+
+async def _forget_oldest(session: AsyncSession, tenant: str) -> None:
+    finished = (RunRow.tenant == tenant) & (RunRow.status != RunStatus.RUNNING.value)
+    count = await session.scalar(select(func.count()).select_from(RunRow).where(finished)) or 0
+    if count > RUNS_KEPT:
+        oldest = select(RunRow.id).where(finished).order_by(RunRow.created_at).limit(count - RUNS_KEPT)
+        await session.execute(delete(RunRow).where(RunRow.id.in_(oldest.scalar_subquery())))
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _run(row: RunRow) -> Run:
+    return Run(
+        id=row.id,
+        kind="response" if row.kind == "response" else "run",
+        tenant=row.tenant,
+        status=RunStatus(row.status),
+        request=json.loads(row.request),
+        outcome=None if row.outcome is None else json.loads(row.outcome),
+        created_at=row.created_at.replace(tzinfo=UTC),
+        finished_at=None if row.finished_at is None else row.finished_at.replace(tzinfo=UTC),
+    )

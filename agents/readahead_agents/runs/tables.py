@@ -1,0 +1,43 @@
+"""The agents' tables, in the database they share with retrieval and platform; they read no table of theirs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import DateTime, ForeignKey, Index, Integer, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """Root of the agents' tables."""
+
+
+class RunRow(Base):
+    """One run: what was asked, and how it ended."""
+
+    __tablename__ = "agent_runs"
+    __table_args__ = (Index("ix_agent_runs_tenant_created", "tenant", "created_at"),)
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    """Which resource shows it."""
+    tenant: Mapped[str] = mapped_column(String(64))
+    status: Mapped[str] = mapped_column(String(16))
+    request: Mapped[str] = mapped_column(Text)
+    """JSON."""
+    outcome: Mapped[str | None] = mapped_column(Text)
+    """JSON: the answer, or the error."""
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    finished_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+class RunEventRow(Base):
+    """Something that happened in a run."""
+
+    __tablename__ = "agent_run_events"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("agent_runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """From 1, without gaps."""
+    event: Mapped[str] = mapped_column(Text)
+    """JSON with its `type`."""

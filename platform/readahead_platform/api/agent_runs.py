@@ -1,0 +1,119 @@
+"""/v1/agent/runs: runs that go on by themselves and can be followed, left and taken up again. Ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse
+
+from readahead_agents.answer import AnswerOptions
+from readahead_agents.events import Answered
+from readahead_agents.llm import Message
+from readahead_agents.runs.journal import Event, Run
+from readahead_platform.api.answer_log import event_object, usage_object
+from readahead_platform.api.kb_chat_request import ChatMessage
+from readahead_platform.api.listing import Paging, list_page
+from readahead_platform.gateway.auth import Tenant
+from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.dependencies import Context
+from readahead_platform.gateway.sse import event_stream, frame
+from readahead_platform.routing.route import RequestedRoute
+
+router = APIRouter()
+
+
+class RunRequest(BaseModel):
+    """What to find out, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kb: str = Field(min_length=1)
+    question: str = Field(min_length=1, max_length=8000)
+    history: list[ChatMessage] = Field(default=[], max_length=200)
+    route: RequestedRoute = "agent"
+    top_k: int | None = Field(default=None, ge=1, le=50)
+    stream: bool = Field(default=False, strict=True)
+
+    def to_messages(self) -> list[Message]:
+        return [*(turn.to_message() for turn in self.history), Message("user", self.question)]
+
+
+@router.post("/v1/agent/runs", response_model=None)
+async def create_run(tenant: Tenant, context: Context, body: RunRequest) -> Response:
+    """202 with the run; its events where `stream` is asked for. Leaving the stream does not end the run."""
+    kb = await context.library.get_kb(tenant, body.kb)
+    request = body.model_dump(exclude={"stream"})
+    run = await context.runs.start(tenant, "run", request, lambda _: _events(context, tenant, kb.id, body))
+    if body.stream:
+        return await _stream(context, tenant, run.id, 0)
+    return JSONResponse(run_object(run), 202)
+
+
+@router.get("/v1/agent/runs")
+async def list_runs(tenant: Tenant, context: Context, paging: Paging) -> dict[str, Any]:
+    return list_page([run_object(run) for run in await context.runs.list_runs(tenant, "run")], paging)
+
+
+@router.get("/v1/agent/runs/{run_id}")
+async def get_run(run_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
+    return run_object(await context.runs.get(tenant, "run", run_id))
+
+
+@router.post("/v1/agent/runs/{run_id}/cancel")
+async def cancel_run(run_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
+    return run_object(await context.runs.cancel(tenant, "run", run_id))
+
+
+@router.get("/v1/agent/runs/{run_id}/events", response_model=None)
+async def run_events(
+    run_id: str,
+    tenant: Tenant,
+    context: Context,
+    after: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
+    last_event_id: Annotated[int | None, Header(ge=0, lt=1 << 31)] = None,
+) -> Response:
+    """The events behind `after` (or the header `Last-Event-ID`, as browsers send it), then those to come."""
+    return await _stream(context, tenant, run_id, last_event_id if last_event_id is not None else after)
+
+
+def run_object(run: Run) -> dict[str, Any]:
+    outcome = dict(run.outcome or {})
+    error = outcome.get("error")
+    return {
+        "id": run.id,
+        "object": "agent.run",
+        "status": run.status.value,
+        "created_at": int(run.created_at.timestamp()),
+        "finished_at": None if run.finished_at is None else int(run.finished_at.timestamp()),
+        "request": run.request,
+        "answer": None if error is not None or not outcome else outcome,
+        "error": error,
+    }
+
+
+async def _events(context: GatewayContext, tenant: str, kb_id: str, body: RunRequest) -> AsyncGenerator[Event, None]:
+    options = AnswerOptions(top_k=body.top_k)
+    async with aclosing(context.chat.ask(tenant, kb_id, body.to_messages(), body.route, options)) as events:
+        async for event in events:
+            if isinstance(event, Answered):
+                yield {"type": "usage", **usage_object(event.usage)}
+            yield event_object(event)
+
+
+async def _stream(context: GatewayContext, tenant: str, run_id: str, after: int) -> Response:
+    await context.runs.get(tenant, "run", run_id)
+    return await event_stream(
+        _frames(context, tenant, run_id, after), context.drain, context.settings.gateway.heartbeat_s
+    )
+
+
+async def _frames(context: GatewayContext, tenant: str, run_id: str, after: int) -> AsyncIterator[bytes]:
+    """Each with its number as the id, by which a dropped connection is taken up."""
+    async with aclosing(context.runs.follow(tenant, "run", run_id, after)) as events:
+        async for number, event in events:
+            head = f"id: {number}\nevent: {event['type']}\n"
+            yield head.encode() + frame({"run": run_id, **event})

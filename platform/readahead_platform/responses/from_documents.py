@@ -1,0 +1,138 @@
+"""A response from a knowledge base: a file search, then a cited message."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from readahead_agents.answer import AnswerOptions
+from readahead_agents.events import Answered, EvidenceFound, Token
+from readahead_agents.llm import Message
+from readahead_platform.api.answer_log import AnswerLog, citation_object
+from readahead_platform.gateway.chat_service import ChatEvent, ChatService
+from readahead_platform.responses.request import ResponseRequest
+from readahead_platform.responses.writer import Event, Item, MessageWriter, ResponseWriter
+from readahead_platform.routing.route import RouteChosen
+from readahead_retrieval.errors import NotFound
+from readahead_retrieval.library import Library
+from readahead_retrieval.types import Citation, Evidence
+
+PageUrl = Callable[[Citation], str]
+_RESULTS = "file_search_call.results"
+
+
+class DocumentAnswer:
+    """Answers one request of one tenant."""
+
+    def __init__(
+        self, chat: ChatService, library: Library, tenant: str, request: ResponseRequest, url: PageUrl
+    ) -> None:
+        self._chat = chat
+        self._library = library
+        self._tenant = tenant
+        self._request = request
+        self._log = AnswerLog(url)
+
+    async def events(self, writer: ResponseWriter, conversation: Sequence[Message]) -> AsyncGenerator[Event, None]:
+        """The events behind those that begin a response, to its last one."""
+        request = self._request
+        assert request.kb is not None
+        options = AnswerOptions(
+            max_tokens=request.max_output_tokens,
+            temperature=request.temperature,
+            top_p=1.0 if request.top_p is None else request.top_p,
+            top_k=request.top_k,
+        )
+        search = _Search(writer, conversation[-1].content, shows_results=_RESULTS in request.include)
+        message = MessageWriter(writer)
+        asked = self._chat.ask(self._tenant, request.kb, conversation, request.readahead.route, options)
+        async with aclosing(asked) as told:
+            async for event in told:
+                self._log.observe(event)
+                for typed in self._typed(event, search, message):
+                    yield typed
+                if isinstance(event, Answered):
+                    for citation in event.citations:
+                        for typed in message.annotate(await self._annotation(citation)):
+                            yield typed
+                    for typed in self._ending(event, writer, search, message):
+                        yield typed
+
+    def _typed(self, event: ChatEvent, search: _Search, message: MessageWriter) -> Iterator[Event]:
+        match event:
+            case RouteChosen():
+                yield from search.begin()
+            case EvidenceFound():
+                search.found(event.evidence)
+            case Token():
+                yield from search.end()
+                yield from message.write(event.text)
+
+    def _ending(
+        self, answered: Answered, writer: ResponseWriter, search: _Search, message: MessageWriter
+    ) -> Iterator[Event]:
+        yield from search.end()
+        cut = "max_output_tokens" if answered.finish_reason == "length" else None
+        yield from message.close("completed" if cut is None else "incomplete")
+        yield writer.complete(self._log.usage(), cut, readahead=self._log.readahead())
+
+    async def _annotation(self, citation: Citation) -> dict[str, Any]:
+        """OpenAI's file citation, and what it has no field for: the page, the quote and where it stands."""
+        return {
+            "type": "file_citation",
+            "file_id": await self._file_id(citation.document_id),
+            "filename": citation.document,
+            "index": citation.answer_end,
+            **citation_object(citation),
+        }
+
+    async def _file_id(self, document_id: str) -> str:
+        try:
+            return (await self._library.get_document(self._tenant, document_id)).file_id
+        except NotFound:
+            return document_id  # deleted while the answer was written
+
+
+class _Search:
+    """The one `file_search_call` of a response, whatever the route does."""
+
+    def __init__(self, writer: ResponseWriter, query: str, *, shows_results: bool) -> None:
+        self._writer = writer
+        self._item: Item = {
+            "id": f"fs_{secrets.token_hex(12)}",
+            "type": "file_search_call",
+            "status": "in_progress",
+            "queries": [query],
+            "results": None,
+        }
+        self._shows_results = shows_results
+        self._has_ended = False
+
+    def begin(self) -> Iterator[Event]:
+        yield self._writer.add(self._item)
+        yield self._writer.tell("response.file_search_call.in_progress", self._item)
+        yield self._writer.tell("response.file_search_call.searching", self._item)
+
+    def found(self, evidence: Sequence[Evidence]) -> None:
+        if self._shows_results:
+            results = self._item["results"] or []
+            self._item["results"] = [*results, *map(_result, evidence)]
+
+    def end(self) -> Iterator[Event]:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        yield self._writer.tell("response.file_search_call.completed", self._item)
+        yield self._writer.finish(self._item)
+
+
+def _result(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "file_id": evidence.document_id,
+        "filename": evidence.document,
+        "score": evidence.similarity,
+        "text": evidence.text,
+        "attributes": {"page": evidence.page},
+    }

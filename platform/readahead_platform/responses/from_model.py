@@ -1,0 +1,94 @@
+"""A response from a plain model: its text, calls of the client's functions, and MCP tools called here in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from readahead_platform.errors import ApiError
+from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.responses.items import ChatMessage
+from readahead_platform.responses.mcp_calls import McpCalls
+from readahead_platform.responses.model_calls import ModelCall, stream_call
+from readahead_platform.responses.request import FunctionTool, McpTool, ResponseRequest
+from readahead_platform.responses.tool_servers import ToolServers
+from readahead_platform.responses.writer import Event, ResponseWriter
+
+DEFAULT_TOOL_CALLS = 8
+
+
+class ModelAnswer:
+    """Answers one request of one tenant."""
+
+    def __init__(self, llm: LlmClient, servers: ToolServers, tenant: str, request: ResponseRequest) -> None:
+        self._llm = llm
+        self._servers = servers
+        self._tenant = tenant
+        self._request = request
+
+    async def events(self, writer: ResponseWriter, conversation: Sequence[ChatMessage]) -> AsyncGenerator[Event, None]:
+        """The events behind those that begin a response, to its last one.
+
+        The model is called until it calls no more MCP tools, or as often as `max_tool_calls` allows; then once more,
+        without tools, so that a response never ends without an answer.
+        """
+        request = self._request
+        wanted = [tool for tool in request.tools if isinstance(tool, McpTool)]
+        messages, usage, left = list(conversation), _sum({}, {}), request.max_tool_calls or DEFAULT_TOOL_CALLS
+        async with self._servers.opened(self._tenant, wanted) as servers:
+            mcp = McpCalls(writer, servers)
+            for event in await mcp.list_tools():
+                yield event
+            while True:
+                call = ModelCall()
+                body = self._body(messages, mcp.for_chat() if left > 0 else [], may_call=left > 0)
+                async for event in stream_call(self._llm, self._tenant, body, writer, call, mcp.names):
+                    yield event
+                usage = _sum(usage, call.usage)
+                ours = [item for item in call.calls if item["name"] in mcp.names][: max(left, 0)]
+                if not ours or len(ours) < len(call.calls):
+                    break
+                for item in ours:
+                    async for event in mcp.call(item):
+                        yield event
+                    messages += mcp.messages(item)
+                left -= len(ours)
+        yield writer.complete(usage, "max_output_tokens" if call.finish_reason == "length" else None)
+
+    def _body(
+        self, messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]], *, may_call: bool
+    ) -> dict[str, Any]:
+        request = self._request
+        own = [tool.for_chat() for tool in request.tools if isinstance(tool, FunctionTool)]
+        body = {
+            "model": request.model,
+            "messages": list(messages),
+            "max_completion_tokens": request.max_output_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "response_format": request.text.format.for_chat(),
+        }
+        if own or tools:
+            body["tools"] = [*own, *tools]
+            body["tool_choice"] = _tool_choice(request.tool_choice) if may_call else "none"
+            body["parallel_tool_calls"] = request.parallel_tool_calls
+        return {name: value for name, value in body.items() if value is not None}
+
+
+def _tool_choice(choice: str | Mapping[str, Any]) -> str | dict[str, Any]:
+    """As chat completions have it."""
+    if isinstance(choice, str):
+        return choice
+    if choice.get("type") == "function" and isinstance(choice.get("name"), str):
+        return {"type": "function", "function": {"name": choice["name"]}}
+    message = f"The tool choice {dict(choice)!r} is not supported; use auto, required, none or a function."
+    raise ApiError(400, message, param="tool_choice", code="unsupported_value")
+
+
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+def _sum(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    summed = {name: first.get(name, 0) + second.get(name, 0) for name in _COUNTS}
+    cached = [(usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0) for usage in (first, second)]
+    return {**summed, "prompt_tokens_details": {"cached_tokens": sum(cached)}}

@@ -1,0 +1,120 @@
+"""Calls of MCP tools within a response, told as OpenAI's `mcp_list_tools` and `mcp_call` items."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from readahead_agents.errors import ToolsetUnavailable
+from readahead_agents.mcp.external import SEPARATOR
+from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
+from readahead_platform.responses.items import ChatMessage, output_messages
+from readahead_platform.responses.tool_servers import ToolServer
+from readahead_platform.responses.writer import Event, Item, ResponseWriter
+
+MAX_TOOLS = 64
+MAX_OUTPUT_CHARS = 8000
+CALL_S = 300.0
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class McpCalls:
+    """The MCP tools of one response. The model knows them as `label__tool`."""
+
+    def __init__(self, writer: ResponseWriter, servers: Sequence[ToolServer]) -> None:
+        self._writer = writer
+        self._servers = servers
+        self._tools: dict[str, tuple[ToolServer, ToolSpec]] = {}
+        self._done: dict[str, Item] = {}
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._tools)
+
+    async def list_tools(self) -> list[Event]:
+        """Tells each server's tools, or why there are none."""
+        events: list[Event] = []
+        for server in self._servers:
+            events += await self._listed(server)
+        return events
+
+    def for_chat(self) -> list[dict[str, Any]]:
+        """As chat completions have them, in the order of their names."""
+        return [
+            {
+                "type": "function",
+                "function": {"name": name, "description": spec.description, "parameters": spec.input_schema},
+            }
+            for name, (_, spec) in sorted(self._tools.items())
+        ]
+
+    async def call(self, wanted: Item) -> AsyncGenerator[Event, None]:
+        """Runs a call that the model made; one that fails tells so, to the model too."""
+        server, spec = self._tools[wanted["name"]]
+        item: Item = {
+            "id": f"mcp_{secrets.token_hex(12)}",
+            "type": "mcp_call",
+            "server_label": server.label,
+            "name": _own_name(spec),
+            "arguments": wanted["arguments"],
+            "output": None,
+            "error": None,
+            "status": "in_progress",
+        }
+        self._done[wanted["id"]] = item
+        yield self._writer.add(item)
+        yield self._writer.tell("response.mcp_call.in_progress", item)
+        yield self._writer.tell("response.mcp_call_arguments.done", item, arguments=item["arguments"])
+        assert server.tools is not None
+        outcome = await _outcome(server.tools, spec, wanted["arguments"])
+        text = outcome.text[:MAX_OUTPUT_CHARS]
+        if outcome.ok:
+            item["output"] = text
+        else:
+            item["error"] = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
+        yield self._writer.tell(f"response.mcp_call.{'completed' if outcome.ok else 'failed'}", item)
+        yield self._writer.finish(item, "completed" if outcome.ok else "failed")
+
+    def messages(self, wanted: Item) -> list[ChatMessage]:
+        """A call that ran, and its result, as the model reads them on."""
+        return output_messages([self._done[wanted["id"]]])
+
+    async def _listed(self, server: ToolServer) -> list[Event]:
+        item: Item = {
+            "id": f"mcpl_{secrets.token_hex(12)}",
+            "type": "mcp_list_tools",
+            "server_label": server.label,
+            "tools": [],
+        }
+        events = [self._writer.add(item), self._writer.tell("response.mcp_list_tools.in_progress", item)]
+        specs = await server.tools.list_tools() if server.tools is not None else []
+        for spec in specs[: MAX_TOOLS - len(self._tools)]:
+            self._tools[_UNFIT.sub("_", f"{server.label}{SEPARATOR}{_own_name(spec)}")] = server, spec
+        item["tools"] = [
+            {"name": _own_name(spec), "description": spec.description, "input_schema": spec.input_schema}
+            for spec in specs
+        ]
+        if server.error:
+            item["error"] = server.error
+        events.append(self._writer.tell(f"response.mcp_list_tools.{'failed' if server.error else 'completed'}", item))
+        events.append(self._writer.finish(item))
+        return events
+
+
+def _own_name(spec: ToolSpec) -> str:
+    """Without the server's name, under which our client keeps external tools apart."""
+    return spec.name.split(SEPARATOR, 1)[-1]
+
+
+async def _outcome(tools: Toolset, spec: ToolSpec, arguments: str) -> ToolOutcome:
+    try:
+        parsed = json.loads(arguments or "{}")
+    except ValueError:
+        return ToolOutcome(ok=False, text="The arguments are cut off: they are no JSON.")
+    try:
+        return await tools.call_tool(spec.name, parsed, timeout_s=CALL_S)
+    except ToolsetUnavailable as error:
+        return ToolOutcome(ok=False, text=error.message)

@@ -1,0 +1,166 @@
+"""The body of POST /v1/responses. What we cannot honour is refused by name, never dropped."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from readahead_platform.api.models import KB_PREFIX
+from readahead_platform.errors import ApiError
+from readahead_platform.responses.items import InputItem
+from readahead_platform.routing.route import RequestedRoute
+
+MAX_ITEMS = 1000
+
+
+class FileSearchTool(BaseModel):
+    """Answers from a knowledge base; a vector store is one."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["file_search"]
+    vector_store_ids: list[str] = Field(min_length=1, max_length=1)
+    """One: an answer is written from one knowledge base."""
+    max_num_results: int | None = Field(default=None, ge=1, le=50)
+    filters: None = None
+
+
+class FunctionTool(BaseModel):
+    """A function that the client calls."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["function"]
+    name: str = Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+    def for_chat(self) -> dict[str, Any]:
+        """As chat completions have it."""
+        function = {"name": self.name, "parameters": self.parameters or {"type": "object", "properties": {}}}
+        if self.description:
+            function["description"] = self.description
+        return {"type": "function", "function": function}
+
+
+class McpTool(BaseModel):
+    """Tools of an MCP server that the operator configured, or of our own knowledge server."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["mcp"]
+    server_label: str = Field(min_length=1, max_length=64)
+    server_url: str | None = None
+    allowed_tools: list[str] | None = None
+    require_approval: Literal["never"] | None = None
+    """Tools that change something are there only when the operator approved them; nobody is asked in between."""
+    headers: None = None
+    authorization: None = None
+    connector_id: None = None
+
+
+Tool = Annotated[FileSearchTool | FunctionTool | McpTool, Field(discriminator="type")]
+
+
+class TextFormat(BaseModel):
+    """As in OpenAI's `text.format`."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    name: str = "answer"
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+    def for_chat(self) -> dict[str, Any] | None:
+        """As chat completions have it; None for plain text."""
+        match self.type:
+            case "text":
+                return None
+            case "json_object":
+                return {"type": "json_object"}
+            case "json_schema":
+                described = {"name": self.name, "schema": self.schema_, "strict": self.strict}
+                return {"type": "json_schema", "json_schema": {k: v for k, v in described.items() if v is not None}}
+
+
+class TextOptions(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    format: TextFormat = TextFormat()
+
+
+class ReadaheadOptions(BaseModel):
+    """Our own field; a misspelt key in it is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    route: RequestedRoute = "auto"
+
+
+class ResponseRequest(BaseModel):
+    """What is asked."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str = Field(min_length=1)
+    input: str | list[InputItem] = Field(max_length=1 << 22)
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    tools: list[Tool] = Field(default=[], max_length=64)
+    tool_choice: str | dict[str, Any] = "auto"
+    parallel_tool_calls: bool = True
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_tool_calls: int | None = Field(default=None, ge=1, le=64)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    text: TextOptions = TextOptions()
+    truncation: Literal["auto", "disabled"] = "disabled"
+    stream: bool = Field(default=False, strict=True)
+    background: bool = Field(default=False, strict=True)
+    store: bool = Field(default=True, strict=True)
+    include: list[str] = Field(default=[], max_length=16)
+    metadata: dict[str, str] = Field(default={}, max_length=16)
+    conversation: None = None
+    prompt: None = None
+    top_logprobs: None = None
+    readahead: ReadaheadOptions = ReadaheadOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_the_default(cls, values: Any) -> Any:
+        """SDKs send null for what was left out."""
+        if not isinstance(values, dict):
+            return values
+        return {name: value for name, value in values.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ResponseRequest:
+        if isinstance(self.input, list) and len(self.input) > MAX_ITEMS:
+            raise _refused("input", f"`input` has {len(self.input)} items; {MAX_ITEMS} are allowed.")
+        if self.background and not self.store:
+            raise _refused("background", "`background` needs `store`: what is not kept cannot be fetched later.")
+        if self.kb is None:
+            return self
+        if len(self.tools) > (not self.model.startswith(KB_PREFIX)):
+            raise _refused("tools", "A knowledge base answers alone; ask a plain model for other tools beside it.")
+        if self.text.format.type != "text":
+            raise _refused("text.format", "An answer from documents is text; ask a plain model for JSON.")
+        return self
+
+    @property
+    def kb(self) -> str | None:
+        """The knowledge base that answers: the model's own, or the one that `file_search` names."""
+        if self.model.startswith(KB_PREFIX):
+            return self.model.removeprefix(KB_PREFIX)
+        return next((tool.vector_store_ids[0] for tool in self.tools if isinstance(tool, FileSearchTool)), None)
+
+    @property
+    def top_k(self) -> int | None:
+        return next((tool.max_num_results for tool in self.tools if isinstance(tool, FileSearchTool)), None)
+
+
+def _refused(param: str, message: str) -> ApiError:
+    return ApiError(400, message, param=param, code="unsupported_value")

@@ -1,0 +1,163 @@
+"""Runs of the agent over HTTP: followed, left, taken up again, cancelled and kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
+from tests.platform.gateway import Gateway, add_document, running_gateway
+
+ASKED = {"kb": "manuals", "question": "How heavy is the Halden pump?"}
+ANSWER = "The Halden pump weighs 41 kilograms without its frame."
+
+
+async def read(response: httpx.Response, until: str | None = None) -> list[tuple[int, dict[str, Any]]]:
+    """Numbers and events of a stream; to its end, or to the first event of a type."""
+    events: list[tuple[int, dict[str, Any]]] = []
+    number = 0
+    async for line in response.aiter_lines():
+        if line.startswith("id: "):
+            number = int(line.removeprefix("id: "))
+        if line.startswith("data: ") and line != "data: [DONE]":
+            events.append((number, json.loads(line.removeprefix("data: "))))
+            if events[-1][1].get("type") == until:
+                break
+    return events
+
+
+class Gate:
+    """Holds every reply of a model after its first piece, until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def hold(self, _: ScriptedCall) -> None:
+        self.reached.set()
+        try:
+            await self.opened.wait()
+        finally:
+            self.ended.set()
+
+
+@asynccontextmanager
+async def held_gateway(home: Path, manual: Path) -> AsyncIterator[tuple[Gateway, Gate]]:
+    gate = Gate()
+    async with running_gateway(home, llm=ScriptedLanguageModel([ANSWER], hold=gate.hold)) as gateway:
+        await add_document(gateway, "manuals", manual)
+        async with asyncio.timeout(60):
+            yield gateway, gate
+
+
+@pytest.fixture
+async def asked(gateway: Gateway, manual: Path) -> Gateway:
+    await add_document(gateway, "manuals", manual)
+    return gateway
+
+
+async def test_a_run_tells_its_plan_its_steps_its_answer_and_what_it_cost(asked: Gateway) -> None:
+    async with asked.http().stream("POST", "/v1/agent/runs", json={**ASKED, "stream": True}) as response:
+        events = await read(response)
+    types = [event["type"] for _, event in events]
+    for kind in ("route", "plan", "step_started", "evidence", "step_finished", "token", "citation", "usage"):
+        assert kind in types, types
+    assert types[-1] == "answer" and types.index("plan") < types.index("step_started")
+    assert [number for number, _ in events] == list(range(1, len(events) + 1))
+    answer = events[-1][1]
+    assert "".join(event["text"] for _, event in events if event["type"] == "token") == answer["answer"]
+    kept = (await asked.http().get(f"/v1/agent/runs/{answer['run']}")).json()
+    assert kept["status"] == "completed" and kept["answer"]["answer"] == answer["answer"]
+    assert kept["answer"]["citations"][0]["page"] == 1
+
+
+async def test_a_dropped_connection_is_taken_up_at_the_event_where_it_broke(tmp_path: Path, manual: Path) -> None:
+    async with held_gateway(tmp_path / "home", manual) as (gateway, gate):
+        http = gateway.http()
+        async with http.stream("POST", "/v1/agent/runs", json={**ASKED, "route": "rag", "stream": True}) as response:
+            before = await read(response, until="evidence")
+        run = before[0][1]["run"]
+        await gate.reached.wait()
+        assert (await http.get(f"/v1/agent/runs/{run}")).json()["status"] == "running"
+        gate.opened.set()
+        last = before[-1][0]
+        async with http.stream("GET", f"/v1/agent/runs/{run}/events", headers={"Last-Event-ID": str(last)}) as response:
+            behind = await read(response)
+        assert [number for number, _ in behind] == list(range(last + 1, last + 1 + len(behind)))
+        assert behind[-1][1]["type"] == "answer"
+        again = await http.get(f"/v1/agent/runs/{run}/events", params={"after": last})
+        assert again.text.count("data: {") == len(behind)
+
+
+async def test_cancelling_a_run_ends_its_work_at_the_model(tmp_path: Path, manual: Path) -> None:
+    async with held_gateway(tmp_path / "home", manual) as (gateway, gate):
+        http = gateway.http()
+        run = (await http.post("/v1/agent/runs", json={**ASKED, "route": "rag"})).json()
+        await gate.reached.wait()
+        assert (await http.post(f"/v1/agent/runs/{run['id']}/cancel")).json()["status"] == "cancelled"
+        assert gate.ended.is_set() and gateway.llm.running == 0
+        again = (await http.post(f"/v1/agent/runs/{run['id']}/cancel")).json()
+        assert again["status"] == "cancelled" and again["answer"] is None
+        events = (await http.get(f"/v1/agent/runs/{run['id']}/events")).text
+        assert '"type":"cancelled"' in events.splitlines()[-2]
+
+
+async def test_a_run_that_fails_keeps_its_error(gateway: Gateway) -> None:
+    await gateway.sdk().vector_stores.create(name="manuals")
+    async with gateway.http().stream("POST", "/v1/agent/runs", json={**ASKED, "stream": True}) as response:
+        events = await read(response)
+    assert events[-1][1]["error"]["code"] == "knowledge_base_empty"
+    kept = (await gateway.http().get("/v1/agent/runs")).json()["data"][0]
+    assert kept["status"] == "failed" and kept["error"]["code"] == "knowledge_base_empty"
+
+
+async def test_runs_outlive_the_service_and_those_in_progress_are_told_as_interrupted(
+    tmp_path: Path, manual: Path
+) -> None:
+    home = tmp_path / "home"
+    async with held_gateway(home, manual) as (gateway, gate):
+        run = (await gateway.http().post("/v1/agent/runs", json={**ASKED, "route": "rag"})).json()
+        await gate.reached.wait()
+    async with running_gateway(home) as gateway:
+        http = gateway.http()
+        kept = (await http.get(f"/v1/agent/runs/{run['id']}")).json()
+        assert kept["status"] == "interrupted" and kept["request"]["question"] == ASKED["question"]
+        events = (await http.get(f"/v1/agent/runs/{run['id']}/events")).text
+        assert '"type":"evidence"' in events and '"type":"interrupted"' in events
+
+
+async def test_a_tenant_has_a_bounded_number_of_runs_and_sees_no_others(tmp_path: Path, manual: Path) -> None:
+    async with held_gateway(tmp_path / "home", manual) as (gateway, _):
+        http, other = gateway.http(), gateway.http(gateway.other_key)
+        body = {**ASKED, "route": "rag"}
+        runs = [await http.post("/v1/agent/runs", json=body) for _ in range(9)]
+        assert [run.status_code for run in runs] == [202] * 8 + [429]
+        assert runs[-1].json()["error"]["code"] == "too_many_runs" and runs[-1].headers["retry-after"]
+        run = runs[0].json()["id"]
+        for method, path in (("GET", ""), ("GET", "/events"), ("POST", "/cancel")):
+            answer = await other.request(method, f"/v1/agent/runs/{run}{path}")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+        assert (await other.get("/v1/agent/runs")).json()["data"] == []
+        listed = (await http.get("/v1/agent/runs", params={"limit": 3})).json()
+        assert len(listed["data"]) == 3 and listed["has_more"]
+
+
+async def test_what_cannot_be_asked_is_refused_before_a_run_begins(asked: Gateway) -> None:
+    http = asked.http()
+    for body, status, named in (
+        ({**ASKED, "kb": "nowhere"}, 404, "nowhere"),
+        ({**ASKED, "question": ""}, 400, "question"),
+        ({**ASKED, "stream": "yes"}, 400, "stream"),
+        ({**ASKED, "rout": "rag"}, 400, "rout"),
+    ):
+        answer = await http.post("/v1/agent/runs", json=body)
+        assert answer.status_code == status and named in answer.json()["error"]["message"], answer.text
+    assert (await http.get("/v1/agent/runs")).json()["data"] == []

@@ -1,0 +1,256 @@
+"""/v1/responses through the official SDK: from documents, from a plain model, with tools, in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from readahead_agents.mcp.server_settings import McpServerSettings
+from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_platform.gateway.drain import Drain
+from readahead_platform.ports import bind_gateway
+from readahead_platform.service import serving
+from readahead_serving.api.app import create_app
+from readahead_serving.api.models import LanguageModel, Models
+from readahead_serving.engine.request import GenerationDelta, GenerationRequest
+from readahead_serving.model.tokenizer import Tokenizer
+from readahead_serving.settings import ServingSettings
+from tests.platform.gateway import Gateway, add_document, running_gateway
+from tests.platform.running import free_port
+from tests.platform.test_agent_runs import ANSWER, Gate
+from tests.serving.scripted import MODEL, ScriptedEngine, delta
+
+QUESTION = "How heavy is the Halden pump?"
+
+
+class Replies:
+    """What a model says, call by call; the last one again and again."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.prompts: list[GenerationRequest] = []
+
+    async def script(self, request: GenerationRequest) -> AsyncGenerator[GenerationDelta]:
+        text = self.texts[min(len(self.prompts), len(self.texts) - 1)]
+        self.prompts.append(request)
+        words = text.split(" ")
+        for number, word in enumerate(words, 1):
+            yield delta(request, word if number == len(words) else f"{word} ", number)
+        yield delta(request, "", len(words), "stop")
+
+
+@asynccontextmanager
+async def with_model(
+    home: Path, tokenizer: Tokenizer, replies: Replies, servers: Sequence[McpServerSettings] = ()
+) -> AsyncIterator[Gateway]:
+    """A gateway over the real API of an LLM server, whose engine plays a script."""
+    model = LanguageModel(MODEL, ScriptedEngine(replies.script), tokenizer, 8192)
+    app, port = create_app(ServingSettings(), Models(language=model, expected=(MODEL,))), free_port()
+    async with (
+        serving(app, bind_gateway("127.0.0.1", port), Drain(0.2)),
+        running_gateway(home, llm_url=f"http://127.0.0.1:{port}", mcp_servers=servers) as gateway,
+    ):
+        yield gateway
+
+
+@pytest.fixture
+async def asked(gateway: Gateway, manual: Path) -> Gateway:
+    await add_document(gateway, "manuals", manual)
+    gateway.llm.script = [ANSWER]
+    return gateway
+
+
+async def test_an_answer_from_documents_cites_file_and_page(asked: Gateway) -> None:
+    sdk = asked.sdk()
+    store = (await sdk.vector_stores.list()).data[0]
+    response = await sdk.responses.create(
+        model="any",
+        input=QUESTION,
+        tools=[{"type": "file_search", "vector_store_ids": [store.id]}],
+        include=["file_search_call.results"],
+    )
+    assert response.status == "completed" and ANSWER in response.output_text
+    search, message = response.output
+    assert search.type == "file_search_call" and search.queries == [QUESTION] and search.results
+    assert message.type == "message" and message.content[0].type == "output_text"
+    cited = message.content[0].annotations[0].to_dict()
+    assert cited["type"] == "file_citation" and cited["filename"] == "manual.pdf" and cited["page"] == 1
+    assert await sdk.files.retrieve(str(cited["file_id"]))
+    assert response.usage is not None and response.usage.total_tokens > 0
+    assert (await sdk.responses.retrieve(response.id)).output_text == response.output_text
+
+
+async def test_a_stream_tells_in_typed_events_what_the_response_holds(asked: Gateway) -> None:
+    async with asked.sdk().responses.stream(model="kb/manuals", input=QUESTION) as stream:
+        events = [event async for event in stream]
+        final = await stream.get_final_response()
+    types = [str(event.type) for event in events]
+    assert types[:2] == ["response.created", "response.in_progress"] and types[-1] == "response.completed"
+    order = [
+        "response.file_search_call.searching",
+        "response.file_search_call.completed",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.annotation.added",
+        "response.output_text.done",
+        "response.content_part.done",
+    ]
+    assert [types.index(kind) for kind in order] == sorted(types.index(kind) for kind in order)
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert text == final.output_text
+
+
+async def test_a_response_goes_on_from_the_one_before(tmp_path: Path, smollm2_tokenizer: Tokenizer) -> None:
+    replies = Replies("Pumps are heavy.", "You asked of pumps.")
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        sdk = gateway.sdk()
+        first = await sdk.responses.create(model=MODEL, input="Tell me of pumps.", instructions="Be short.")
+        second = await sdk.responses.create(model=MODEL, input="What did I ask?", previous_response_id=first.id)
+        assert second.output_text == "You asked of pumps." and second.previous_response_id == first.id
+        prompt = smollm2_tokenizer.decode(replies.prompts[1].prompt_tokens)
+        assert "Tell me of pumps." in prompt and "Pumps are heavy." in prompt and "Be short." not in prompt
+        items = (await sdk.responses.input_items.list(second.id)).data
+        assert len(items) == 1
+        with pytest.raises(openai.NotFoundError, match="resp_none"):
+            await sdk.responses.create(model=MODEL, input="And?", previous_response_id="resp_none")
+        with pytest.raises(openai.NotFoundError):
+            await gateway.sdk(gateway.other_key).responses.retrieve(first.id)
+
+
+async def test_the_clients_functions_are_called_and_answered(tmp_path: Path, smollm2_tokenizer: Tokenizer) -> None:
+    calling = '<tool_call>\n{"name": "weigh", "arguments": {"thing": "pump"}}\n</tool_call>'
+    replies = Replies(calling, "It weighs 41 kilograms.")
+    weigh: dict[str, Any] = {"type": "object", "properties": {"thing": {"type": "string"}}}
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        sdk = gateway.sdk()
+        async with sdk.responses.stream(
+            model=MODEL,
+            input=QUESTION,
+            tools=[{"type": "function", "name": "weigh", "parameters": weigh, "strict": True}],
+        ) as stream:
+            types = [event.type async for event in stream]
+            response = await stream.get_final_response()
+        assert "response.function_call_arguments.delta" in types and "response.function_call_arguments.done" in types
+        call = response.output[0]
+        assert call.type == "function_call" and call.name == "weigh" and call.arguments == '{"thing": "pump"}'
+        told = await sdk.responses.create(
+            model=MODEL,
+            previous_response_id=response.id,
+            input=[{"type": "function_call_output", "call_id": call.call_id, "output": "41 kg"}],
+        )
+        assert told.output_text == "It weighs 41 kilograms."
+        assert "41 kg" in smollm2_tokenizer.decode(replies.prompts[1].prompt_tokens)
+
+
+async def test_mcp_tools_are_called_in_between_and_their_results_read(
+    tmp_path: Path, manual: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    search = '<tool_call>\n{"name": "readahead__kb_search", "arguments": {"query": "weight of the pump"}}\n</tool_call>'
+    clock = '<tool_call>\n{"name": "clock__get_current_time", "arguments": {"timezone": "Mars"}}\n</tool_call>'
+    replies = Replies(search, clock, "It weighs 41 kilograms.")
+    server = McpServerSettings(
+        name="clock", command=sys.executable, args=("-m", "mcp_server_time"), approved=("get_current_time",)
+    )
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies, [server]) as gateway:
+        await add_document(gateway, "manuals", manual)
+        response = await gateway.sdk().responses.create(
+            model=MODEL,
+            input=QUESTION,
+            tools=[
+                {"type": "mcp", "server_label": "readahead", "allowed_tools": ["kb_search"]},
+                {"type": "mcp", "server_label": "clock", "require_approval": "never"},
+            ],
+        )
+    assert response.output_text == "It weighs 41 kilograms."
+    kinds = [item.type for item in response.output]
+    assert kinds == ["mcp_list_tools", "mcp_list_tools", "mcp_call", "mcp_call", "message"]
+    listed, _, found, failed, _ = response.output
+    assert listed.type == "mcp_list_tools" and [tool.name for tool in listed.tools] == ["kb_search"]
+    assert found.type == "mcp_call" and found.name == "kb_search" and "41 kilograms" in (found.output or "")
+    assert failed.type == "mcp_call" and failed.status == "failed" and failed.error is not None
+    assert "41 kilograms" in smollm2_tokenizer.decode(replies.prompts[1].prompt_tokens)
+
+
+async def test_a_model_that_calls_tools_for_ever_is_made_to_answer(
+    tmp_path: Path, manual: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    search = '<tool_call>\n{"name": "readahead__kb_list", "arguments": {}}\n</tool_call>'
+    replies = Replies(search)
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        await add_document(gateway, "manuals", manual)
+        response = await gateway.sdk().responses.create(
+            model=MODEL, input=QUESTION, max_tool_calls=3, tools=[{"type": "mcp", "server_label": "readahead"}]
+        )
+    assert [item.type for item in response.output].count("mcp_call") == 3
+    assert response.output[-1].type == "message" and len(replies.prompts) == 4
+
+
+async def test_a_response_in_the_background_is_followed_later_and_cancelled(tmp_path: Path, manual: Path) -> None:
+    gate = Gate()
+    llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)
+    async with asyncio.timeout(60), running_gateway(tmp_path / "home", llm=llm) as gateway:
+        await add_document(gateway, "manuals", manual)
+        sdk = gateway.sdk()
+        begun = await sdk.responses.create(model="kb/manuals", input=QUESTION, background=True)
+        assert begun.status == "in_progress"
+        await gate.reached.wait()
+        cancelled = await sdk.responses.cancel(begun.id)
+        assert cancelled.status == "cancelled" and gate.ended.is_set()
+        gate.opened.set()
+        again = await sdk.responses.create(model="kb/manuals", input=QUESTION, background=True)
+        stream = await sdk.responses.retrieve(again.id, stream=True, starting_after=1)
+        events = [event async for event in stream]
+        assert events[0].sequence_number == 2 and events[-1].type == "response.completed"
+        await sdk.responses.delete(again.id)
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.retrieve(again.id)
+
+
+async def test_leaving_a_response_ends_its_work_at_the_model(tmp_path: Path, manual: Path) -> None:
+    gate = Gate()
+    llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)
+    async with asyncio.timeout(60), running_gateway(tmp_path / "home", llm=llm) as gateway:
+        await add_document(gateway, "manuals", manual)
+        asking = asyncio.create_task(gateway.sdk().responses.create(model="kb/manuals", input=QUESTION))
+        await gate.reached.wait()
+        asking.cancel()
+        await gate.ended.wait()
+
+
+async def test_what_is_not_to_be_stored_is_gone(asked: Gateway) -> None:
+    response = await asked.sdk().responses.create(model="kb/manuals", input=QUESTION, store=False)
+    assert response.output_text
+    with pytest.raises(openai.NotFoundError):
+        await asked.sdk().responses.retrieve(response.id)
+
+
+async def test_a_failure_keeps_its_code(gateway: Gateway) -> None:
+    await gateway.sdk().vector_stores.create(name="manuals")
+    response = await gateway.sdk().responses.create(model="kb/manuals", input=QUESTION)
+    assert response.status == "failed" and response.error is not None
+    assert str(response.error.code) == "knowledge_base_empty"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"tools": [{"type": "mcp", "server_label": "evil", "server_url": "http://169.254.169.254/mcp"}]}, "tools"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+        ({"background": True, "store": False}, "background"),
+        ({"input": [{"role": "assistant", "content": "Hello."}]}, "input"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"stream": "yes"}, "stream"),
+    ],
+)
+async def test_what_cannot_be_honoured_is_refused_by_name(gateway: Gateway, body: dict[str, Any], param: str) -> None:
+    answer = await gateway.http().post("/v1/responses", json={"model": "any", "input": "Hi", **body})
+    assert answer.status_code == 400, answer.text
+    assert (answer.json()["error"]["param"] or "").startswith(param), answer.text
