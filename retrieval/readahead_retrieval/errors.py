@@ -7,6 +7,7 @@ RetrievalError
 ├── LibraryInUse             another process has opened this home
 ├── DocumentError            a document that cannot be read; `code` is one of DOCUMENT_ERROR_CODES
 ├── EmptyKnowledgeBase       a question to a knowledge base without a searchable document
+├── Busy                     more is waiting than may wait: retry
 ├── QueryError               a query that cannot be searched (empty, too long)
 ├── EmbedderUnavailable      the embedding service does not answer: retry
 ├── EmbedderRefused          the embedding service refuses (wrong key, unknown model, text too long)
@@ -28,6 +29,7 @@ DocumentErrorCode = Literal[
     "needs_ocr",
     "too_large",
     "timed_out",
+    "interrupted",
     "embedder_unavailable",
     "internal",
 ]
@@ -79,6 +81,10 @@ class DocumentError(RetrievalError):
 
 class EmptyKnowledgeBase(RetrievalError):
     """The knowledge base holds no searchable document."""
+
+
+class Busy(RetrievalError):
+    """More is waiting than may wait; the same may succeed in a moment."""
 
 
 class QueryError(RetrievalError):

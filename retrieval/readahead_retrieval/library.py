@@ -14,7 +14,7 @@ from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import NotFound
 from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
-from readahead_retrieval.pdf.reader import render_page
+from readahead_retrieval.pdf.images import PageImage, PageImages
 from readahead_retrieval.search import Searcher
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import documents, files, jobs, knowledge_bases, pages
@@ -53,7 +53,7 @@ class Library:
         embedder: Embedder,
         ingestion: Ingestion,
     ) -> None:
-        self._settings = settings
+        self._images = PageImages(read_limits(settings))
         self._lock = lock
         self._database = database
         self._blobs = blobs
@@ -248,9 +248,8 @@ class Library:
     async def render_page(
         self, tenant: str, document_id: str, page: int, boxes: Sequence[Box] = (), width: int = 1000
     ) -> bytes:
-        """The page (1-based) as PNG with the boxes marked. Raises `NotFound` and `DocumentError`."""
+        """The page (1-based) as PNG with the boxes marked. Raises `NotFound`, `DocumentError` and `Busy`."""
         async with self._database.reading() as session:
             row = await documents.get(session, tenant, document_id)
         path = self._blobs.path(tenant, row.file_id)
-        limits = read_limits(self._settings)
-        return await render_page(path, page, limits=limits, password=row.password, boxes=boxes, width=width)
+        return await self._images.get(PageImage(path, page, tuple(boxes), width, row.password))

@@ -16,7 +16,9 @@ import pytest
 from readahead_retrieval.chunking import chunk_pages
 from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.pdf.quality import document_error
-from readahead_retrieval.pdf.reader import ReadLimits, open_pdf, render_page
+from readahead_retrieval.pdf.images import PageImage, render_page
+from readahead_retrieval.pdf.limits import ReadLimits
+from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.tokens import EstimatedCounter
 from readahead_retrieval.types import Page, PageQuality
 
@@ -118,7 +120,7 @@ async def test_a_locked_file_opens_with_its_password_only(entry: dict[str, Any])
     ids=lambda entry: str(entry["file"]),
 )
 async def test_a_first_page_is_drawn_small_or_fails_with_a_reason(entry: dict[str, Any]) -> None:
-    png = await render_page(_path(entry), 1, limits=LIMITS, width=300)
+    png = await render_page(PageImage(_path(entry), 1, width=300), LIMITS)
     assert png.startswith(b"\x89PNG")
     assert len(png) < 2_000_000
 

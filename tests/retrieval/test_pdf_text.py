@@ -13,8 +13,9 @@ from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen.canvas import Canvas
 
 from readahead_retrieval.pdf.clean import clean_line, clean_word, keeps_hyphen
+from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import judge
-from readahead_retrieval.pdf.reader import ReadLimits, open_pdf
+from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.types import Page, PageQuality
 from tests.retrieval import pdf_samples as samples
 

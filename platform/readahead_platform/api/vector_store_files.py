@@ -20,7 +20,7 @@ _STATUS = {
     DocumentState.CANCELLED: "cancelled",
 }
 _UNSUPPORTED = {"not_pdf", "unsupported_encryption", "needs_ocr", "too_large"}
-_OUR_FAULT = {"internal", "timed_out"}
+_OUR_FAULT = {"internal", "timed_out", "interrupted"}
 
 
 class VectorStoreFileRequest(BaseModel):

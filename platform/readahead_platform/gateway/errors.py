@@ -57,6 +57,13 @@ def _unavailable(code: str) -> Callable[[Any], ApiError]:
     return convert
 
 
+def _document_error(error: retrieval.DocumentError) -> ApiError:
+    """Only where the same bytes may succeed later is it worth a retry."""
+    if error.retryable:
+        return _unavailable(error.code)(error)
+    return ApiError(400, error.message, param="file", code=error.code)
+
+
 def _refused(error: agent.LanguageModelRefused) -> ApiError:
     """The model server's own words; what it blames on us (its 401, its 5xx) is no fault of the caller."""
     if error.status in {400, 404, 413, 422}:
@@ -76,11 +83,12 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     retrieval.NotFound: lambda error: ApiError(404, error.message, code="not_found"),
     retrieval.AlreadyExists: _bad_request("already_exists", "name"),  # not 409: SDKs retry that
     retrieval.InvalidName: _bad_request("invalid_name", "name"),
-    retrieval.DocumentError: lambda error: ApiError(400, error.message, param="file", code=error.code),
+    retrieval.DocumentError: _document_error,
     retrieval.EmptyKnowledgeBase: _bad_request("knowledge_base_empty", "model"),
     retrieval.QueryError: _bad_request("invalid_query", "query"),
     retrieval.EmbedderUnavailable: _unavailable("embedder_unavailable"),
     retrieval.EmbedderRefused: lambda error: _server_error(500, error.message, "embedder_refused"),
+    retrieval.Busy: _unavailable("busy"),
     retrieval.IndexDamaged: _unavailable("index_rebuilding"),
     agent.LanguageModelUnavailable: _unavailable("model_unavailable"),
     agent.LanguageModelRefused: _refused,

@@ -10,8 +10,9 @@ from readahead_retrieval.chunking import chunk_pages
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
 from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import document_error
-from readahead_retrieval.pdf.reader import PdfReader, ReadLimits, open_pdf
+from readahead_retrieval.pdf.reader import PdfReader, open_pdf
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents, jobs, pages
 from readahead_retrieval.store.blobs import Blobs

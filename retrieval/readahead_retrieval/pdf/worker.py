@@ -56,15 +56,16 @@ def main() -> None:
 
 
 def _limit(memory_bytes: int, cpu_seconds: int) -> None:
-    for kind, limit in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
+    for kind, limit, beyond in (
+        (resource.RLIMIT_AS, memory_bytes, 0),
+        # The signal of the soft limit tells the parent what happened; the hard one's is that of a stranger's kill.
+        (resource.RLIMIT_CPU, cpu_seconds, 2),
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_CORE, 0, 0),
     ):
         _, hard = resource.getrlimit(kind)
-        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(kind, (allowed, allowed))
+        highest = limit + beyond if hard == resource.RLIM_INFINITY else min(limit + beyond, hard)
+        resource.setrlimit(kind, (min(limit, highest), highest))
 
 
 def _sender(stream: BinaryIO) -> Send:
