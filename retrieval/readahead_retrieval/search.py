@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import EmptyKnowledgeBase
-from readahead_retrieval.fusion import Fused, reciprocal_rank_fusion
+from readahead_retrieval.fusion import Fused
 from readahead_retrieval.index.analysis import terms
-from readahead_retrieval.index.dense import Hit
 from readahead_retrieval.index.generation import Generation
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.query import check_document_ids, check_top_k, clean_query
+from readahead_retrieval.ranking import Within, rank
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents
 from readahead_retrieval.store.chunks import StoredChunk
@@ -22,23 +21,6 @@ from readahead_retrieval.types import Evidence, KnowledgeBase
 
 NEAR_DUPLICATE = 0.9
 """Share of terms in common above which two passages are one: the same page in two versions of a document."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Filter:
-    """The documents asked for, and their chunks."""
-
-    documents: tuple[str, ...]
-    chunks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """What one look into both engines found, best first."""
-
-    fused: list[Fused]
-    exhausted: bool
-    """Neither engine has more."""
 
 
 class Searcher:
@@ -61,11 +43,11 @@ class Searcher:
         vector = await self._vector(generation, query)
         limit = max(self._settings.candidates, wanted)
         while True:
-            found = await asyncio.to_thread(_candidates, generation, query, vector, limit, only)
+            found = await asyncio.to_thread(rank, generation, query, vector, limit, only)
             live = await self._live(kb, found.fused)
             kept = _without_near_duplicates(found.fused, live, wanted)
             if len(kept) == wanted or found.exhausted:
-                return await asyncio.to_thread(_evidence, generation, vector, kept, live)
+                return [_passage(live[f.id], f) for f in kept]
             limit *= 4  # what was found is mostly removed or repeated: look further
 
     async def _generation(self, kb: KnowledgeBase) -> Generation:
@@ -84,27 +66,16 @@ class Searcher:
         vector: Vectors = vectors[0]
         return vector
 
-    async def _filter(self, kb: KnowledgeBase, document_ids: Sequence[str] | None) -> _Filter | None:
+    async def _filter(self, kb: KnowledgeBase, document_ids: Sequence[str] | None) -> Within | None:
         if document_ids is None:
             return None
         wanted = check_document_ids(document_ids)
         async with self._database.reading() as session:
-            return _Filter(tuple(wanted), tuple(await chunks.ids_of(session, kb.id, wanted)))
+            return Within(tuple(wanted), tuple(await chunks.ids_of(session, kb.id, wanted)))
 
     async def _live(self, kb: KnowledgeBase, fused: Sequence[Fused]) -> dict[int, StoredChunk]:
         async with self._database.reading() as session:
             return await chunks.find(session, kb.id, [f.id for f in fused])
-
-
-def _candidates(
-    generation: Generation, query: str, vector: Vectors | None, limit: int, only: _Filter | None
-) -> _Candidates:
-    dense: list[Hit] = []
-    if vector is not None:
-        dense = generation.dense.search(vector, limit, only.chunks if only else None)
-    lexical = generation.lexical.search(query, limit, only.documents if only else None)
-    rankings = {"dense": [h.chunk_id for h in dense], "lexical": [h.chunk_id for h in lexical]}
-    return _Candidates(reciprocal_rank_fusion(rankings), max(len(dense), len(lexical)) < limit)
 
 
 def _without_near_duplicates(fused: Sequence[Fused], live: dict[int, StoredChunk], wanted: int) -> list[Fused]:
@@ -128,15 +99,7 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / union if union else 1.0
 
 
-def _evidence(
-    generation: Generation, vector: Vectors | None, kept: Sequence[Fused], live: dict[int, StoredChunk]
-) -> list[Evidence]:
-    ids = [f.id for f in kept]
-    similarities = [0.0] * len(ids) if vector is None else generation.dense.similarities(vector, ids)
-    return [_passage(live[f.id], f, similarity) for f, similarity in zip(kept, similarities, strict=True)]
-
-
-def _passage(chunk: StoredChunk, fused: Fused, similarity: float) -> Evidence:
+def _passage(chunk: StoredChunk, fused: Fused) -> Evidence:
     return Evidence(
         chunk_id=chunk.id,
         document_id=chunk.document_id,
@@ -147,6 +110,6 @@ def _passage(chunk: StoredChunk, fused: Fused, similarity: float) -> Evidence:
         heading=chunk.heading,
         text=chunk.text,
         score=fused.score,
-        similarity=similarity,
+        similarity=fused.similarity or 0.0,
         ranks=fused.ranks,
     )

@@ -1,4 +1,8 @@
-"""The lexical side: BM25 over our own terms, in tantivy."""
+"""The lexical side: BM25 over our own terms, in tantivy.
+
+English words are reduced to their stems here, and only here: "inhibits" finds "inhibition", while citations, which
+compare wording, keep the words as they stand.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,16 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
+def _analyzer() -> tantivy.TextAnalyzer:
+    """Our terms are separated by spaces; Porter's second stemmer (Snowball) leaves other scripts alone."""
+    stemmer = tantivy.Filter.stemmer("english")
+    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(stemmer).build()
+
+
 def _open(folder: Path) -> tantivy.Index:
     index = tantivy.Index(_schema(), path=str(folder))
     # After every opening: a missing tokenizer would be noticed by the first query only.
-    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
-    index.register_tokenizer("terms", analyzer)
+    index.register_tokenizer("terms", _analyzer())
     return index
 
 
@@ -56,6 +65,7 @@ class LexicalIndex:
     def __init__(self, folder: Path) -> None:
         self._index = _open(folder)
         self._searcher = self._index.searcher()
+        self._analyzer = _analyzer()
 
     @property
     def count(self) -> int:
@@ -63,7 +73,8 @@ class LexicalIndex:
 
     def search(self, query: str, limit: int, documents: Sequence[str] | None = None) -> list[Hit]:
         """Best first by BM25; a passage without any of the query's terms is no hit."""
-        wanted = query_terms(query)[:MAX_QUERY_TERMS]
+        stems = self._analyzer.analyze(" ".join(query_terms(query)))
+        wanted = list(dict.fromkeys(stems))[:MAX_QUERY_TERMS]
         if not wanted or limit == 0 or (documents is not None and not documents):
             return []
         # Built from terms, never parsed: what a user types is no query syntax.
