@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +23,14 @@ class RetrievalSettings(BaseModel):
     """Seconds that reading one file may take."""
     read_memory_bytes: int = Field(default=1 << 30, ge=128 << 20)
     """Memory that the process reading one file may take."""
+    ocr: Literal["auto", "off"] = "auto"
+    """`auto` reads pages without usable text with Tesseract, where it is installed; `off` lists them as unread."""
+    ocr_languages: str = Field(default="eng+kor", pattern=r"^[A-Za-z0-9_/]+(\+[A-Za-z0-9_/]+)*$")
+    """Tesseract's codes, the most frequent first; those that are not installed are left out."""
+    ocr_max_pages: int = Field(default=500, ge=1)
+    """Pages of one file that are recognised; the others are listed as unread."""
+    ocr_page_timeout_s: float = Field(default=60.0, gt=0)
+    """Seconds that recognising one page may take."""
     chunk_tokens: int = Field(default=220, ge=16)
     """Tokens of the embedding model in a chunk at most; its window bounds them too."""
     chunk_overlap_tokens: int = Field(default=40, ge=0)

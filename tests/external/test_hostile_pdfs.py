@@ -15,12 +15,15 @@ import pytest
 
 from readahead_retrieval.chunking import chunk_pages
 from readahead_retrieval.errors import DocumentError
-from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.images import PageImage, render_page
 from readahead_retrieval.pdf.limits import ReadLimits
+from readahead_retrieval.pdf.ocr import OcrEngine
+from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import open_pdf
+from readahead_retrieval.pdf.recognise import Recognition, find_recognition
 from readahead_retrieval.tokens import EstimatedCounter
 from readahead_retrieval.types import Page, PageQuality
+from tests.retrieval import pdf_samples as samples
 
 LIMITS = ReadLimits(timeout_s=60, memory_bytes=1 << 30)
 
@@ -132,3 +135,52 @@ async def test_chunks_of_real_documents_give_their_pages_again() -> None:
         for chunk in chunk_pages(pages, EstimatedCounter(), max_tokens=220, overlap_tokens=40):
             spans = "".join(by_number[span.page][span.start : span.end] for span in chunk.spans)
             assert "".join(spans.split()) == "".join(chunk.text.split())
+
+
+def _tesseract(language: str) -> OcrEngine:
+    found = find_recognition([language], enabled=True, max_pages=1, page_timeout_s=60)
+    if found.engine.missing:
+        pytest.skip(found.engine.missing)
+    return found.engine
+
+
+async def _recognised(path: Path, engine: OcrEngine, max_pages: int = 10) -> list[Page]:
+    async with open_pdf(path, LIMITS, recognition=Recognition(engine, max_pages)) as pdf:
+        return [page async for page in pdf.pages()]
+
+
+SCANNED = "Docling bundles PDF document conversion to JSON and Markdown in an easy self contained package"
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("scan_single_page.pdf", {1: SCANNED}),
+        ("scan_four_pages.pdf", {1: SCANNED, 2: SCANNED, 3: SCANNED, 4: SCANNED}),
+        ("mixed_text_and_scan.pdf", {2: SCANNED}),
+        ("huge_image_page.pdf", {1: "This is a very big image with a tiny amount of text."}),
+    ],
+)
+async def test_scans_are_read_where_tesseract_is_installed(name: str, texts: dict[int, str]) -> None:
+    pages = await _recognised(_path({"file": name}), _tesseract("eng"))
+    assert {number: pages[number - 1].text for number in texts} == texts
+    assert all(page.quality is PageQuality.OK for page in pages)
+
+
+async def test_pages_with_a_text_layer_of_garbage_are_recognised() -> None:
+    path = _path({"file": "text_layer_garbage_pages.pdf"})
+    readable = [page.number for page in (await _read(path))[1] if page.quality is PageQuality.OK]
+    pages = await _recognised(path, _tesseract("eng"), max_pages=3)
+    assert [page.number for page in pages if page.quality is PageQuality.OK] == sorted({*readable, 2, 3, 4})
+    assert "several applications of TAM will be presented" in pages[2].text
+
+
+async def test_a_korean_scan_keeps_the_spaces_between_words(tmp_path: Path) -> None:
+    source = _path({"file": "ko_two_column_report.pdf"})
+    written = (await _read(source))[1][1].text
+    scan = samples.scanned(tmp_path / "scan.pdf", source, dots_per_inch=300)
+    async with open_pdf(scan, LIMITS, recognition=Recognition(_tesseract("kor"), 2)) as pdf:
+        recognised = [page async for page in pdf.pages()][1].text
+    words = [word for word in written.split() if len(word) > 3 and word.isalpha()]
+    found = sum(word in recognised for word in words)
+    assert found > 0.8 * len(words)

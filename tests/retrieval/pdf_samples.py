@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pypdfium2 as pdfium
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
 from pypdf.constants import PageLabelStyle
@@ -201,3 +202,18 @@ def endless_objects(depth: int) -> list[bytes]:
             b"/Length %d >>\nstream\n%b\nendstream" % (inner, len(content), content)
         )
     return objects
+
+
+def scanned(path: Path, source: Path, *, turn: int = 0, dots_per_inch: int = 200) -> Path:
+    """The same pages as pictures without a text layer, as a scanner makes them; `turn` degrees anticlockwise."""
+    document = pdfium.PdfDocument(source)
+    canvas = Canvas(str(path))
+    for page in document:
+        image = page.render(scale=dots_per_inch / 72).to_pil().convert("L").rotate(turn, expand=True)
+        size = (image.width * 72 / dots_per_inch, image.height * 72 / dots_per_inch)
+        canvas.setPageSize(size)
+        canvas.drawImage(ImageReader(image), 0, 0, *size)
+        canvas.showPage()
+    canvas.save()
+    document.close()
+    return path

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
-from PIL import Image
 
 from readahead_retrieval.pdf.images import PageImage, render_page
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.types import Box, Page
 from tests.retrieval import pdf_samples as samples
+from tests.retrieval.reading import Pixels, covered, to_pixels
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
-Pixels = npt.NDArray[np.int16]
 Make = Callable[[Path], Path]
 
 
@@ -33,18 +29,7 @@ async def first_page(path: Path) -> Page:
 async def pixels(path: Path, *, boxes: Sequence[Box] = (), width: int = 1200) -> Pixels:
     """The drawn page, height × width × 3."""
     png = await render_page(PageImage(path, 1, tuple(boxes), width), LIMITS)
-    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.int16)
-
-
-def covered(shape: tuple[int, ...], boxes: Sequence[Box], margin: int) -> npt.NDArray[np.bool_]:
-    """Which pixels lie in a box, or within `margin` pixels of one."""
-    height, width = shape[:2]
-    mask = np.zeros((height, width), dtype=bool)
-    for box in boxes:
-        top, bottom = int(box.y0 * height) - margin, int(np.ceil(box.y1 * height)) + margin
-        left, right = int(box.x0 * width) - margin, int(np.ceil(box.x1 * width)) + margin
-        mask[max(top, 0) : bottom, max(left, 0) : right] = True
-    return mask
+    return to_pixels(png)
 
 
 def plain(tmp_path: Path) -> Path:

@@ -11,7 +11,7 @@ from readahead_retrieval.errors import Busy, DocumentError, NotFound
 from readahead_retrieval.pdf.images import PageImage, PageImages, render_page
 from readahead_retrieval.pdf.limits import ReadLimits
 from tests.retrieval import pdf_samples as samples
-from tests.retrieval.reading import children, endless_pdf, killed_when_it_starts, one_is_started
+from tests.retrieval.reading import children, endless_pdf, killed_when_it_starts, started
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
@@ -64,7 +64,7 @@ async def test_only_so_many_pages_are_drawn_and_wait_at_a_time(tmp_path: Path) -
     path = endless_pdf(tmp_path / "endless.pdf", pages=2)
     images = PageImages(ReadLimits(memory_bytes=4 << 30, page_timeout_s=600), at_a_time=1, max_waiting=2)
     waiting = [asyncio.create_task(images.get(PageImage(path, 2, width=width))) for width in (100, 200, 300)]
-    await one_is_started()
+    await started(1)
     with pytest.raises(Busy):
         await images.get(PageImage(path, 2, width=400))
     assert len(children()) == 1

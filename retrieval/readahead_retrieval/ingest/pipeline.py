@@ -13,6 +13,7 @@ from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import PdfReader, open_pdf
+from readahead_retrieval.pdf.recognise import Recognition, find_recognition
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents, jobs, pages
 from readahead_retrieval.store.blobs import Blobs
@@ -53,6 +54,8 @@ class Pipeline:
         self._counter = counter
         self._changes = changes
         self._limits = read_limits(settings)
+        self._recognition: Recognition | None = None
+        """Looked for when the first document comes."""
 
     async def run(self, document_id: str) -> None:
         """Raises `DocumentError` where the document cannot be made searchable, and `DocumentGone`."""
@@ -75,22 +78,34 @@ class Pipeline:
 
     async def _extract(self, row: DocumentRow, tenant: str) -> None:
         await self._change(row.id, state=DocumentState.EXTRACTING.value)
-        async with open_pdf(self._blobs.path(tenant, row.file_id), self._limits, row.password) as pdf:
+        recognition = await self._find_recognition()
+        async with self._database.reading() as session:
+            done = await pages.count(session, row.id)
+        path = self._blobs.path(tenant, row.file_id)
+        async with open_pdf(path, self._limits, row.password, recognition=recognition, first_page=done + 1) as pdf:
             await self._change(row.id, pages=pdf.page_count)
             await self._store_pages(row.id, pdf)
         async with self._database.reading() as session:
-            error = document_error(await pages.load_text(session, row.id))
+            error = document_error(await pages.load_text(session, row.id), recognition.engine.missing)
         if error is not None:
             raise error
 
+    async def _find_recognition(self) -> Recognition:
+        if self._recognition is None:
+            self._recognition = await asyncio.to_thread(
+                find_recognition,
+                self._settings.ocr_languages.split("+"),
+                enabled=self._settings.ocr == "auto",
+                max_pages=self._settings.ocr_max_pages,
+                page_timeout_s=self._settings.ocr_page_timeout_s,
+            )
+        return self._recognition
+
     async def _store_pages(self, document_id: str, pdf: PdfReader) -> None:
-        async with self._database.reading() as session:
-            done = await pages.count(session, document_id)
         batch: list[Page] = []
         async for page in pdf.pages():
-            if page.number > done:  # pages of an earlier run are there, from the first on, without gaps
-                batch.append(page)
-            if len(batch) == PAGE_BATCH or (batch and page.number == pdf.page_count):
+            batch.append(page)
+            if len(batch) == PAGE_BATCH or page.number == pdf.page_count:
                 await self._commit_pages(document_id, batch)
                 batch = []
 

@@ -15,7 +15,7 @@ from statistics import median
 from readahead_retrieval.pdf.clean import keeps_hyphen
 from readahead_retrieval.pdf.layout import Line
 from readahead_retrieval.pdf.segments import Segment
-from readahead_retrieval.pdf.text import RawWord
+from readahead_retrieval.pdf.words import RawWord
 
 CELL_SEPARATOR = " | "
 MAX_HEADING_CHARACTERS = 120

@@ -32,14 +32,19 @@ def judge(visible: int, unusable: int, picture_share: float) -> PageQuality:
     return PageQuality.NEEDS_OCR if picture_share > 0 else PageQuality.BLANK
 
 
-def document_error(pages: Sequence[Page]) -> DocumentError | None:
-    """Why a document of these pages cannot be made searchable, or None when at least one page can be read."""
+def document_error(pages: Sequence[Page], ocr_missing: str = "") -> DocumentError | None:
+    """Why a document of these pages cannot be made searchable, or None when at least one page can be read.
+
+    Args:
+        ocr_missing: Why no page was sent to text recognition; empty where they were.
+    """
     if any(page.quality is PageQuality.OK for page in pages):
         return None
     if all(page.quality is PageQuality.BLANK for page in pages):
         return DocumentError("no_text", "The document holds no text and nothing that could be recognised as text.")
+    tried = ocr_missing or "Text recognition (OCR) found nothing that it could read with confidence either."
     return DocumentError(
         "needs_ocr",
-        "No page has a readable text layer (a scan, or fonts without a character mapping). "
-        "Run the file through text recognition (OCR) and upload the result.",
+        f"No page has a readable text layer (a scan, or fonts without a character mapping). {tried} "
+        "Or run the file through text recognition elsewhere and upload the result.",
     )

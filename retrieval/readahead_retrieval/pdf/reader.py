@@ -18,6 +18,7 @@ from readahead_retrieval.pdf import failures, frames
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.magic import check_magic
 from readahead_retrieval.pdf.process import ChildDied, ChildTimedOut, Death, ReaderProcess
+from readahead_retrieval.pdf.recognise import Recognition, with_recognised
 from readahead_retrieval.types import Page, PageQuality
 
 MAX_KILLS = 2
@@ -35,10 +36,14 @@ class _PageLost(Exception):
 class PdfReader:
     """An open file. Made by `open_pdf`."""
 
-    def __init__(self, path: Path, limits: ReadLimits, password: str | None) -> None:
+    def __init__(
+        self, path: Path, limits: ReadLimits, password: str | None, recognition: Recognition | None, first_page: int
+    ) -> None:
         self._path = path
         self._limits = limits
         self._password = password
+        self._recognition = recognition
+        self._first_page = first_page
         self._seconds_left = limits.timeout_s
         self._child: ReaderProcess | None = None
         self._kills = 0
@@ -48,7 +53,7 @@ class PdfReader:
 
     async def open(self) -> None:
         """Starts the process and waits until the file is open; raises DocumentError."""
-        await self._start(first_page=1)
+        await self._start(self._first_page)
 
     async def close(self) -> None:
         """Ends the process, whatever it is doing."""
@@ -56,15 +61,23 @@ class PdfReader:
             await self._child.kill()
             self._child = None
 
-    async def pages(self) -> AsyncIterator[Page]:
+    def pages(self) -> AsyncIterator[Page]:
         """Every page in order, each once; what cannot be read comes empty, with quality `garbage`.
+
+        Where there is a `Recognition`, pages whose text cannot be used come with what it finds on their pictures.
 
         Raises:
             DocumentError: `timed_out` when the file as a whole takes too long; `corrupt` or `too_large` when no page
                 survived; `interrupted` when somebody else ends the process, twice.
         """
+        pages = self._text_layers()
+        if self._recognition is None:
+            return pages
+        return with_recognised(pages, self._recognition, self._path, self._limits, self._password)
+
+    async def _text_layers(self) -> AsyncIterator[Page]:
         lost: list[Death] = []
-        for number in range(1, self.page_count + 1):
+        for number in range(self._first_page, self.page_count + 1):
             try:
                 page = await self._page(number)
             except _PageLost as loss:
@@ -155,15 +168,26 @@ class PdfReader:
 
 
 @asynccontextmanager
-async def open_pdf(path: Path, limits: ReadLimits, password: str | None = None) -> AsyncIterator[PdfReader]:
+async def open_pdf(
+    path: Path,
+    limits: ReadLimits,
+    password: str | None = None,
+    *,
+    recognition: Recognition | None = None,
+    first_page: int = 1,
+) -> AsyncIterator[PdfReader]:
     """Opens a file for reading.
+
+    Args:
+        recognition: For pages whose text layer cannot be used; without one they stay unread.
+        first_page: Reading begins there; pages before it were read by an earlier run.
 
     Raises:
         DocumentError: `empty_file`, `not_pdf`, `password_required` (missing or wrong), `unsupported_encryption`,
-            `corrupt`, `too_large`, `timed_out`.
+            `corrupt`, `too_large`, `timed_out`, `interrupted`.
     """
     await asyncio.to_thread(check_magic, path)
-    reader = PdfReader(path, limits, password)
+    reader = PdfReader(path, limits, password, recognition, first_page)
     try:
         await reader.open()
         yield reader

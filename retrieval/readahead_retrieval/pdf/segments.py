@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from readahead_retrieval.pdf.geometry import Rect
-from readahead_retrieval.pdf.text import RawWord
+from readahead_retrieval.pdf.words import RawWord
 
 _SPACE = 1.5
 """Of the line height: a wider gap between words parts cells."""

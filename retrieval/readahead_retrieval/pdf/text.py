@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +17,8 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from readahead_retrieval.pdf.clean import HYPHEN_MARK, clean_word, count_unusable, ends_hyphenated
-from readahead_retrieval.pdf.geometry import PageGeometry, Rect, upright
+from readahead_retrieval.pdf.geometry import PageGeometry, Rect
+from readahead_retrieval.pdf.words import RawWord, turn_upright
 
 MAX_CHARACTERS = 400_000
 """On one page; a page with more is no page of a document that somebody reads."""
@@ -38,26 +38,6 @@ _get_rect = raw.FPDFText_GetRect
 
 class PageTooLarge(Exception):
     """More characters than a page may have."""
-
-
-@dataclass(slots=True)
-class RawWord:
-    """A cleaned word, on the shown page in points."""
-
-    text: str
-    shown: Rect
-    """Where it stands on the shown page."""
-    box: Rect
-    """The same on the page turned so that most of its text is upright."""
-    size: float
-    """Height of the font's line, in points."""
-    bold: bool
-    turn: int
-    """Of its writing against the upright, clockwise: 0, 90, 180 or 270."""
-    glued: bool
-    """No white space before it."""
-    hyphenated: bool
-    """Broken by a hyphen at the end of its line; the hyphen is not in `text`."""
 
 
 @dataclass(slots=True)
@@ -86,7 +66,7 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     tokens = list(_TOKENS.finditer(text))
     for line in _lines(tokens):
         words += _line_words(line, glyphs)
-    _turn_upright(words, geometry)
+    turn_upright(words, geometry.width, geometry.height)
     visible = sum(token.end() - token.start() for token in tokens if token.group() != "\n")
     return PageWords(words, visible, count_unusable(text))
 
@@ -114,18 +94,6 @@ def _line_words(line: list[re.Match[str]], glyphs: _Glyphs) -> Iterator[RawWord]
         if box is not None:
             yield RawWord(text, box, box, *style, start == end, ends_hyphenated(token.group()))
         end = token.end()
-
-
-def _turn_upright(words: list[RawWord], geometry: PageGeometry) -> None:
-    """Makes the direction that most of the page is written in the upright one."""
-    characters: Counter[int] = Counter()
-    for word in words:
-        characters[word.turn] += len(word.text)
-    main = max(characters, key=characters.__getitem__, default=0)
-    if main:
-        for word in words:
-            word.box = upright(word.shown, main, geometry.width, geometry.height)
-            word.turn = (word.turn - main) % 360
 
 
 def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
