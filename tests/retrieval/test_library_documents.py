@@ -248,7 +248,7 @@ async def test_a_crowd_of_documents_is_published_in_few_generations(tmp_path: Pa
         ends = [await finished(library, document.id) for document in added]
         assert {document.state for document in ends} == {DocumentState.SEARCHABLE}
         (folder,) = (tmp_path / "home" / "indexes" / kb.id).iterdir()
-        assert json.loads((folder / "manifest.json").read_bytes())["documents"] == 12
+        assert json.loads((folder / "manifest.json").read_bytes())["chunks"] == 12
         found = await library.search(TENANT, "k", "Room 5 department 35", top_k=1)
         assert found[0].document == "5.pdf"
 

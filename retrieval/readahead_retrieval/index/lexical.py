@@ -6,6 +6,7 @@ compare wording, keep the words as they stand.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import tantivy
 
 from readahead_retrieval.index.analysis import query_terms, terms
 from readahead_retrieval.index.dense import Hit
+from readahead_retrieval.index.part import link_or_copy
 
 MAX_QUERY_TERMS = 64
 _HEAP_BYTES = 64_000_000
@@ -40,11 +42,19 @@ def _open(folder: Path) -> tantivy.Index:
 
 
 class LexicalWriter:
-    """Writes a new index into an empty folder. One thread: writing is bound by our analysis."""
+    """Writes an index into a folder that is not there yet. One thread: writing is bound by our analysis.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        base: Folder of a published index to begin with; its files are shared, for tantivy never writes one twice.
+    """
+
+    def __init__(self, folder: Path, base: Path | None = None) -> None:
         folder.mkdir(parents=True)
-        self._writer = _open(folder).writer(heap_size=_HEAP_BYTES, num_threads=1)
+        if base is not None:
+            _share(base, folder)
+        index = _open(folder)
+        self._schema = index.schema
+        self._writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
 
     def add(self, chunk_id: int, document_id: str, text: str) -> None:
         document = tantivy.Document()
@@ -53,10 +63,24 @@ class LexicalWriter:
         document.add_text("body", " ".join(terms(text)))
         self._writer.add_document(document)
 
+    def remove(self, chunk_ids: Sequence[int]) -> None:
+        """Hides them; their bytes go when tantivy next merges the segment that holds them."""
+        for chunk_id in chunk_ids:
+            # By query: deleting by term takes the number for a signed one, and finds nothing.
+            self._writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "chunk", chunk_id))
+
     def finish(self) -> None:
         """Commits; the writer is used up."""
         self._writer.commit()
         self._writer.wait_merging_threads()
+
+
+def _share(base: Path, folder: Path) -> None:
+    for path in base.iterdir():
+        if path.suffix == ".json":  # the list of segments, which the next commit replaces
+            shutil.copyfile(path, folder / path.name)
+        elif path.suffix != ".lock":
+            link_or_copy(path, folder / path.name)
 
 
 class LexicalIndex:

@@ -6,13 +6,16 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
+import numpy as np
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import DocumentError, IndexDamaged
 from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
 from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.proof import prove
-from readahead_retrieval.store import chunks, documents, generations, jobs
+from readahead_retrieval.store import documents, generations, index_changes, jobs
 from readahead_retrieval.store.codec import decode_vectors
 from readahead_retrieval.store.generations import Published
 from readahead_retrieval.store.names import new_id
@@ -39,9 +42,9 @@ class _Pending:
 class Publisher:
     """Makes documents in state `indexing` searchable, and purges removed ones.
 
-    A generation is made whole each time. That many documents come one by one must not make that quadratic: a build
-    waits until the knowledge base's queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the
-    last build have passed.
+    A generation is laid over the one before it where little changed, and made whole otherwise; nothing is embedded
+    twice. That many documents come one by one must not make that quadratic: a build waits until the knowledge base's
+    queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the last build have passed.
     """
 
     def __init__(self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes) -> None:
@@ -135,9 +138,11 @@ class Publisher:
             if not held:
                 await self._publish_nothing(kb_id)
                 return
-            writer = await asyncio.to_thread(GenerationWriter, folder, kb_id, model, dimension)
+            base, added, removed = await self._changed(session, kb_id)
+            writer = await asyncio.to_thread(GenerationWriter, folder, kb_id, model, dimension, base)
             try:
-                async for batch in chunks.for_index(session, kb_id, model):
+                await asyncio.to_thread(writer.remove, removed)
+                async for batch in index_changes.load(session, added):
                     entries = [Entry(c.id, c.document_id, c.text) for c in batch]
                     vectors = decode_vectors([c.vector for c in batch], dimension)
                     await asyncio.to_thread(writer.add, entries, vectors)
@@ -148,6 +153,21 @@ class Publisher:
             new = [i for i, state in held.items() if state is DocumentState.INDEXING]
             await prove(session, generation, new)
         await self._commit(kb_id, generation, sha256, list(held))
+
+    async def _changed(self, session: AsyncSession, kb_id: str) -> tuple[Generation | None, list[int], list[int]]:
+        """The generation to build upon, and the ids of chunks to add to it and to take from it."""
+        wanted = await index_changes.chunk_ids(session, kb_id, self._embedder.model_id)
+        try:
+            base = await self._shelf.current(kb_id)
+        except IndexDamaged:
+            base = None
+        if base is None:
+            return None, wanted.tolist(), []
+        held = base.dense.ids
+        added, removed = np.setdiff1d(wanted, held).tolist(), np.setdiff1d(held, wanted).tolist()
+        if base.extends_to(kb_id, self._embedder.model_id, len(added), len(removed)):
+            return base, added, removed
+        return None, wanted.tolist(), []
 
     async def _commit(self, kb_id: str, generation: Generation, sha256: str, held: list[str]) -> None:
         """The pointer and the states change together: a crash leaves the old generation or the new one."""
