@@ -23,7 +23,6 @@ from readahead_retrieval.pdf.labels import page_label
 from readahead_retrieval.pdf.layout import arrange
 from readahead_retrieval.pdf.pictures import picture_share
 from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
-from readahead_retrieval.pdf.render import render_png
 from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
 from readahead_retrieval.types import PageQuality
 
@@ -47,6 +46,8 @@ def main() -> None:
             elif not 1 <= request.page <= len(document):
                 send(frames.Missing())
             else:
+                from readahead_retrieval.pdf.render import render_png  # what reads text needs no Pillow
+
                 send(frames.Image(render_png(document, request.page, request.width, request.boxes)))
     except DocumentError as error:
         send(frames.Failed(error.code, error.message))
