@@ -13,6 +13,7 @@ from readahead_platform.commands import (
     config,
     doctor,
     evaluate,
+    jobs,
     keys,
     knowledge_bases,
     models,
@@ -36,6 +37,7 @@ app.command("up")(up.up)
 app.command("serve")(serve.serve)
 app.command("ask")(ask.ask)
 app.add_typer(knowledge_bases.app, name="kb")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
 app.command("bench")(bench.bench)

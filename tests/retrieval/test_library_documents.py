@@ -53,17 +53,6 @@ async def test_many_uploads_of_the_same_bytes_at_once_are_one_document(tmp_path:
     assert embedder.asked == -(-document.chunks // 2)  # each batch of two was embedded once
 
 
-async def test_the_document_of_a_file_is_found_by_its_bytes(tmp_path: Path, handbook: Path) -> None:
-    async with opened(tmp_path) as library:
-        await library.create_kb(TENANT, "k")
-        document = await add(library, "k", handbook)
-        copy = await upload(library, handbook, name="copy.pdf")
-        assert (await library.document_of_file(TENANT, "k", copy)).id == document.id
-        await library.create_kb(TENANT, "other")
-        with pytest.raises(NotFound):
-            await library.document_of_file(TENANT, "other", copy)
-
-
 async def test_a_document_is_watched_from_the_queue_to_searchable(tmp_path: Path, handbook: Path) -> None:
     async with opened(tmp_path) as library:
         await library.create_kb(TENANT, "k")

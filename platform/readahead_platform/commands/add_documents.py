@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,22 @@ _POLL_S = 0.25
 
 
 def add_documents(
-    client: GatewayClient, store: str, files: Sequence[Path], password: str | None, *, as_json: bool
+    client: GatewayClient, store: str, files: Sequence[Path], password: str | None, *, replace: bool, as_json: bool
 ) -> list[dict[str, Any]]:
-    """The documents in the order of `files`, each as `document_summary` has it."""
+    """The documents in the order of `files`, each as `document_summary` has it.
+
+    With `replace` a file takes the place of one of its name that was there before, once it is searchable; files of one
+    name within `files`, which come from different folders, stay side by side.
+    """
+    names = Counter(path.name for path in files)
     base = f"/v1/vector_stores/{store}/files"
     with progress_view(as_json=as_json) as view:
         file_ids = []
         for path in files:
             view.update(path.name, "uploading", 0, 0)
             uploaded = client.upload(path)
-            client.post(base, {"file_id": uploaded["id"], "password": password})
+            alone = names[path.name] == 1
+            client.post(base, {"file_id": uploaded["id"], "password": password, "replace": replace and alone})
             file_ids.append(uploaded["id"])
         return [_watch(client, f"{base}/{file_id}", view) for file_id in file_ids]
 

@@ -8,8 +8,11 @@ from fastapi import FastAPI
 
 from readahead_platform.api import (
     chat,
+    chunks,
+    file_batches,
     files,
     health,
+    jobs,
     keys,
     models,
     packs,
@@ -44,6 +47,9 @@ def create_app(context: GatewayContext) -> FastAPI:
         vector_stores,
         vector_store_files,
         vector_store_search,
+        file_batches,
+        jobs,
+        chunks,
         packs,
         pages,
         keys,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -14,8 +15,10 @@ from readahead_retrieval.errors import DocumentError, IndexDamaged
 from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
 from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.endurance import RETRY_S, outlasting
+from readahead_retrieval.ingest.failure import failure
 from readahead_retrieval.ingest.proof import prove
-from readahead_retrieval.store import documents, generations, index_changes, jobs
+from readahead_retrieval.store import attachments, documents, generations, index_changes, jobs, knowledge_bases
 from readahead_retrieval.store.codec import decode_vectors
 from readahead_retrieval.store.generations import Published
 from readahead_retrieval.store.names import new_id
@@ -47,7 +50,10 @@ class Publisher:
     queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the last build have passed.
     """
 
-    def __init__(self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes) -> None:
+    def __init__(
+        self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes, *, retry_s: float = RETRY_S
+    ) -> None:
+        self._retry_s = retry_s
         self._database = database
         self._shelf = shelf
         self._embedder = embedder
@@ -96,7 +102,7 @@ class Publisher:
     async def _run(self, kb_id: str) -> None:
         try:
             while pending := self._pending.get(kb_id):
-                await self._until_due(kb_id, pending)
+                await outlasting(partial(self._until_due, kb_id, pending), "Waiting for documents", self._retry_s)
                 del self._pending[kb_id]  # what is requested from here on is for the next build
                 async with self._building:
                     await self._publish(kb_id)
@@ -127,7 +133,8 @@ class Publisher:
             await self._build(kb_id)
         except Exception as error:  # top of a background task: a document must not stay "indexing" for ever
             log.exception("An index could not be published")
-            await self._fail_waiting(kb_id, f"The index could not be written ({error}): try again.")
+            fail = partial(self._fail_waiting, kb_id, failure(error, "The index could not be written"))
+            await outlasting(fail, "Writing down why an index could not be published", self._retry_s)
         self._last_build_s = asyncio.get_running_loop().time() - begun
 
     async def _build(self, kb_id: str) -> None:
@@ -175,11 +182,15 @@ class Publisher:
         async with self._database.writing() as session:
             if not await generations.publish(session, kb_id, published):
                 return
+            replaced = await attachments.superseded(session, kb_id, frozenset(held))
             await documents.set_published(session, kb_id, held)
+            gone = await attachments.detach(session, await knowledge_bases.tenant(session, kb_id), replaced)
         self._shelf.put(kb_id, generation)
-        for document_id in held:
-            self._changes.notify(document_id)
         await self._shelf.sweep(kb_id)
+        for document_id in (*held, *(row.id for row in gone)):
+            self._changes.notify(document_id)
+        if gone:
+            self.request(kb_id)  # their entries are hidden already, and go with the next build
 
     async def _publish_nothing(self, kb_id: str) -> None:
         async with self._database.writing() as session:
@@ -188,8 +199,7 @@ class Publisher:
         self._shelf.forget(kb_id)
         await self._shelf.sweep(kb_id)
 
-    async def _fail_waiting(self, kb_id: str, message: str) -> None:
-        error = DocumentError("internal", message, retryable=True)
+    async def _fail_waiting(self, kb_id: str, error: DocumentError) -> None:
         async with self._database.writing() as session:
             held = await documents.for_index(session, kb_id, self._embedder.model_id)
             waiting = [i for i, state in held.items() if state is DocumentState.INDEXING]
