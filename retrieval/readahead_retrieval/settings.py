@@ -41,11 +41,19 @@ class RetrievalSettings(BaseModel):
     """Times that a batch is tried while the embedding service does not answer."""
     embed_backoff_s: float = Field(default=1.0, gt=0)
     """Seconds before the second try; doubled before each one after."""
+    embedding_query_prefix: str = ""
+    """What the embedding model wants before a question, with its last space: "query: " for E5."""
+    embedding_passage_prefix: str = ""
+    """What it wants before a passage; changing a prefix embeds everything anew."""
     ingest_concurrency: int = Field(default=2, ge=1)
     """Documents ingested at a time."""
     top_k: int = Field(default=6, ge=1, le=50)
     """Passages that a question is answered from."""
     candidates: int = Field(default=40, ge=1)
     """Passages taken from each engine before fusion."""
+    reranker_model: str = ""
+    """Folder or hub name of a cross-encoder that reads the best passages once more; empty does without."""
+    rerank_candidates: int = Field(default=20, ge=1, le=200)
+    """Passages that it reads for each question."""
     score_floor: float = Field(default=0.25, ge=-1, le=1)
     """Cosine of the best passage below which a question counts as not covered by the documents."""

@@ -29,7 +29,7 @@ Ids = npt.NDArray[np.int64]
 
 FLAT_LIMIT = 30_000
 """Vectors that are compared one by one: some 5 ms on one thread at 384 numbers each."""
-PROBED_SHARE = 32
+PROBED_SHARE = 20
 """One list in so many is looked into."""
 TRAINED_ON = 48
 """Vectors for each list that its centre is learnt from."""
