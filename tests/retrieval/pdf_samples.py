@@ -183,6 +183,12 @@ def text_content(text: str) -> bytes:
     return b"BT /F1 12 Tf 72 700 Td (%b) Tj ET" % text.encode("ascii")
 
 
+def lines_content(texts: Sequence[str]) -> bytes:
+    """A content stream of lines in Latin-1, whatever characters they hold."""
+    shown = (b"<%b> Tj T*" % text.encode("latin-1").hex().encode() for text in texts)
+    return b"BT /F1 10 Tf 12 TL 72 760 Td %b ET" % b"\n".join(shown)
+
+
 def bomb_content(size: int) -> bytes:
     """A content stream of a few hundred kilobytes that unpacks to `size` bytes."""
     packer = zlib.compressobj(9)

@@ -236,6 +236,7 @@ def test_the_hyphen_of_a_compound_stays(first: str, second: str, kept: bool) -> 
         (2000, 0, 0.0, PageQuality.OK),
         (2000, 100, 0.9, PageQuality.OK),
         (2000, 900, 0.0, PageQuality.GARBAGE),
+        (2000, 340, 0.0, PageQuality.GARBAGE),
         (12, 0, 0.95, PageQuality.NEEDS_OCR),
         (12, 0, 0.1, PageQuality.OK),
         (0, 0, 0.4, PageQuality.NEEDS_OCR),

@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.types import Page, PageQuality
 
-MAX_UNUSABLE_RATIO = 0.25
+MAX_UNUSABLE_RATIO = 0.15
 """Share of characters without meaning above which a text layer counts as garbage."""
 
 FEW_LETTERS = 24
 """On a page that is one big picture, less text than this is a stamp or a page number, not the text of the page."""
 
 
-def judge(visible: int, unusable: int, picture_share: float) -> PageQuality:
+def judge(visible: int, unusable: int, picture_share: float, *, garbled: bool = False) -> PageQuality:
     """What a page's text layer is worth.
 
     Args:
         visible: Characters extracted, without white space.
         unusable: Those of them that mean nothing (controls, private use, unmapped glyphs).
         picture_share: Share of the page that pictures and drawings without text cover, 0–1.
+        garbled: Whether what is left are letters that no language has.
     """
     usable = visible - unusable
-    if visible and unusable > MAX_UNUSABLE_RATIO * visible:
+    if visible and (garbled or unusable > MAX_UNUSABLE_RATIO * visible):
         return PageQuality.GARBAGE
     if usable < FEW_LETTERS and picture_share > 0.5:
         return PageQuality.NEEDS_OCR

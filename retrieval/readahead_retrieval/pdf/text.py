@@ -18,6 +18,7 @@ from pypdfium2 import raw
 
 from readahead_retrieval.pdf.clean import HYPHEN_MARK, clean_word, count_unusable, ends_hyphenated
 from readahead_retrieval.pdf.geometry import PageGeometry, Rect
+from readahead_retrieval.pdf.letters import is_garbled
 from readahead_retrieval.pdf.words import RawWord, turn_upright
 
 MAX_CHARACTERS = 400_000
@@ -59,6 +60,8 @@ class PageWords:
     visible: int
     """Characters without white space, before cleaning."""
     unusable: int
+    garbled: bool
+    """Letters, but not those of a language."""
 
 
 def page_geometry(page: pdfium.PdfPage) -> PageGeometry:
@@ -80,7 +83,7 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
         if line:
             words += _line_words(line, glyphs, boxes)
     turn_upright(words, geometry.width, geometry.height)
-    return PageWords(words, sum(map(len, text.split())), count_unusable(text))
+    return PageWords(words, sum(map(len, text.split())), count_unusable(text), is_garbled(text))
 
 
 def _tokens(text: str, line: re.Match[str]) -> Iterator[_Token]:

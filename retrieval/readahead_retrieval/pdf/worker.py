@@ -130,7 +130,8 @@ def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> f
         textpage.close()
     # Looking at every drawn object costs more than reading the text, and tells nothing about a page full of text.
     usable = found.visible - found.unusable
-    quality = judge(found.visible, found.unusable, picture_share(page) if usable < FEW_LETTERS else 0.0)
+    pictures = picture_share(page) if usable < FEW_LETTERS else 0.0
+    quality = judge(found.visible, found.unusable, pictures, garbled=found.garbled)
     composed = compose(arrange(found.words), geometry.width, geometry.height, font)
     return frames.PageFrame(
         number=number,
