@@ -137,6 +137,25 @@ async def test_chunks_of_real_documents_give_their_pages_again() -> None:
             assert "".join(spans.split()) == "".join(chunk.text.split())
 
 
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES if "attachments" in entry], ids=lambda entry: str(entry["file"])
+)
+async def test_attached_files_are_named_as_unread(entry: dict[str, Any]) -> None:
+    async with open_pdf(_path(entry), LIMITS) as pdf:
+        (note,) = pdf.notes
+    assert all(name in note for name in entry["attachments"])
+
+
+async def test_an_xfa_form_is_said_to_be_read_in_part() -> None:
+    async with open_pdf(_path({"file": "form_xfa_placeholder.pdf"}), LIMITS) as pdf:
+        assert any("XFA" in note for note in pdf.notes)
+
+
+async def test_values_of_a_form_are_read() -> None:
+    _, (page,) = await _read(_path({"file": "form_acroform_values.pdf"}))
+    assert {"[x]", "222", "fff", "AcroForm", "tests"} <= set(page.text.split())
+
+
 def _tesseract(language: str) -> OcrEngine:
     found = find_recognition([language], enabled=True, max_pages=1, page_timeout_s=60)
     if found.engine.missing:

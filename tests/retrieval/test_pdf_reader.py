@@ -77,6 +77,16 @@ async def test_printed_labels_are_kept_beside_physical_numbers(tmp_path: Path) -
     assert [page.number for page in pages] == [1, 2, 3, 4, 5]
 
 
+async def test_attached_files_are_named_because_they_are_not_read(tmp_path: Path) -> None:
+    source = samples.write_pdf(tmp_path / "a.pdf", samples.lines("See the attached figures."))
+    path = samples.with_attachments(tmp_path / "b.pdf", source, "figures.pdf", "plan.png")
+    async with open_pdf(path, LIMITS) as pdf:
+        assert pdf.notes == ("Attached files are not read: figures.pdf, plan.png. Upload them by themselves.",)
+        assert [page.text async for page in pdf.pages()] == ["See the attached figures."]
+    async with open_pdf(source, LIMITS) as pdf:
+        assert pdf.notes == ()
+
+
 async def test_a_locked_file_asks_for_its_password(tmp_path: Path) -> None:
     source = samples.write_pdf(tmp_path / "a.pdf", samples.lines("Secret plan."))
     path = samples.locked(tmp_path / "b.pdf", source, user="pässwört", owner="owner")

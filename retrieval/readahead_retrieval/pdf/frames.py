@@ -45,6 +45,8 @@ class Opened(msgspec.Struct, tag="opened"):
 
     page_count: int
     title: str
+    notes: list[str]
+    """What is in the file and is not read, in sentences."""
 
 
 class PageFrame(msgspec.Struct, tag="page"):

@@ -50,6 +50,8 @@ class PdfReader:
         """From outside, since the last page that was read."""
         self.page_count = 0
         self.title = ""
+        self.notes: tuple[str, ...] = ()
+        """What is in the file and is not read (attachments, XFA forms), in sentences for who uploaded it."""
 
     async def open(self) -> None:
         """Starts the process and waits until the file is open; raises DocumentError."""
@@ -153,7 +155,7 @@ class PdfReader:
             raise failures.timed_out(self._limits.timeout_s) from None
         if not isinstance(opened, frames.Opened):
             raise ChildDied
-        self.page_count, self.title = opened.page_count, opened.title
+        self.page_count, self.title, self.notes = opened.page_count, opened.title, tuple(opened.notes)
 
     async def _receive(self, timeout_s: float) -> frames.Message:
         assert self._child is not None

@@ -19,7 +19,7 @@ from pypdfium2 import raw
 from readahead_retrieval.pdf.clean import HYPHEN_MARK, clean_word, count_unusable, ends_hyphenated
 from readahead_retrieval.pdf.geometry import PageGeometry, Rect
 from readahead_retrieval.pdf.letters import is_garbled
-from readahead_retrieval.pdf.words import RawWord, turn_upright
+from readahead_retrieval.pdf.words import RawWord
 
 MAX_CHARACTERS = 400_000
 """On one page; a page with more is no page of a document that somebody reads."""
@@ -82,7 +82,6 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     for line in lines:
         if line:
             words += _line_words(line, glyphs, boxes)
-    turn_upright(words, geometry.width, geometry.height)
     return PageWords(words, sum(map(len, text.split())), count_unusable(text), is_garbled(text))
 
 

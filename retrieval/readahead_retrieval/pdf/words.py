@@ -17,7 +17,7 @@ class RawWord:
     shown: Rect
     """Where it stands on the shown page."""
     box: Rect
-    """The same on the page turned so that most of its text is upright."""
+    """The same; after `turn_upright` on the page turned so that most of its text is upright."""
     size: float
     """Height of the font's line, in points."""
     bold: bool

@@ -19,11 +19,14 @@ from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.pdf import frames
 from readahead_retrieval.pdf.clean import clean_line
 from readahead_retrieval.pdf.compose import BodyFont, compose
+from readahead_retrieval.pdf.forms import field_words, open_forms
 from readahead_retrieval.pdf.labels import page_label
 from readahead_retrieval.pdf.layout import arrange
+from readahead_retrieval.pdf.notes import document_notes
 from readahead_retrieval.pdf.pictures import picture_share
 from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
 from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
+from readahead_retrieval.pdf.words import turn_upright
 from readahead_retrieval.types import PageQuality
 
 MAX_TITLE_CHARACTERS = 200
@@ -41,6 +44,7 @@ def main() -> None:
     send = _sender(sys.stdout.buffer)
     try:
         with _open(request.path, request.password) as document:
+            open_forms(document)
             if isinstance(request, frames.ReadRequest):
                 _read(document, request, send)
             elif not 1 <= request.page <= len(document):
@@ -101,7 +105,7 @@ def _read(document: pdfium.PdfDocument, request: frames.ReadRequest, send: Send)
     if count > request.max_pages:
         raise DocumentError("too_large", f"The file has {count} pages; at most {request.max_pages} are read.")
     title = clean_line(document.get_metadata_value("Title"))[:MAX_TITLE_CHARACTERS]
-    send(frames.Opened(count, title))
+    send(frames.Opened(count, title, document_notes(document)))
     font = BodyFont()
     for number in range(request.first_page, count + 1):
         send(_read_page(document, number, font))
@@ -114,14 +118,16 @@ def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> fra
     except pdfium.PdfiumError:
         return _unread(number, label)
     try:
-        return _extract(page, number, label, font)
+        return _extract(document, page, number, label, font)
     except (pdfium.PdfiumError, PageTooLarge, MemoryError):
         return _unread(number, label)
     finally:
         page.close()
 
 
-def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> frames.PageFrame:
+def _extract(
+    document: pdfium.PdfDocument, page: pdfium.PdfPage, number: int, label: str, font: BodyFont
+) -> frames.PageFrame:
     geometry = page_geometry(page)
     textpage = page.get_textpage()
     try:
@@ -132,7 +138,12 @@ def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> f
     usable = found.visible - found.unusable
     pictures = picture_share(page) if usable < FEW_LETTERS else 0.0
     quality = judge(found.visible, found.unusable, pictures, garbled=found.garbled)
-    composed = compose(arrange(found.words), geometry.width, geometry.height, font)
+    filled_in = field_words(document, page, geometry)
+    if filled_in and quality is PageQuality.BLANK:
+        quality = PageQuality.OK
+    words = found.words + filled_in
+    turn_upright(words, geometry.width, geometry.height)
+    composed = compose(arrange(words), geometry.width, geometry.height, font)
     return frames.PageFrame(
         number=number,
         label=label,
