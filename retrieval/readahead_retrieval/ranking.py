@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from readahead_retrieval.embedding import Vectors
-from readahead_retrieval.fusion import Fused, convex_combination
+from readahead_retrieval.fusion import Fused, fuse
 from readahead_retrieval.index.dense import Hit
 from readahead_retrieval.index.generation import Generation
 
@@ -42,7 +42,7 @@ def rank(
         dense = generation.dense.search(vector, limit, within.chunks if within else None)
     lexical = generation.lexical.search(query, limit, within.documents if within else None)
     others = _cosines(generation, vector, dense, lexical) if vector is not None else []
-    return Ranking(convex_combination(dense, lexical, others), max(len(dense), len(lexical)) < limit)
+    return Ranking(fuse(dense, lexical, others), max(len(dense), len(lexical)) < limit)
 
 
 def _cosines(generation: Generation, vector: Vectors, dense: Sequence[Hit], lexical: Sequence[Hit]) -> list[Hit]:

@@ -14,7 +14,7 @@ from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.query import check_document_ids, check_top_k, clean_query
 from readahead_retrieval.ranking import Within, rank
 from readahead_retrieval.rerank import Reranker
-from readahead_retrieval.selection import Dropped, Judged, select
+from readahead_retrieval.selection import Dropped, Judged, select, weighed
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents
 from readahead_retrieval.store.chunks import StoredChunk, under_heading
@@ -81,7 +81,8 @@ class Searcher:
         while True:
             found = await asyncio.to_thread(rank, generation, query, vector, limit, within)
             live = await self._live(kb, found.fused)
-            ranked = await self._rescored(query, [f for f in found.fused if f.id in live], live)
+            weighed = await asyncio.to_thread(weighed, found.fused, live)
+            ranked = await self._rescored(query, weighed, live)
             judged = await asyncio.to_thread(select, ranked, live, wanted, per_document)
             if found.exhausted or sum(item.dropped is None for item in judged) == wanted:
                 return [_candidate(place, item) for place, item in enumerate(judged, start=1)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from readahead_retrieval.apparatus import demotion
 from readahead_retrieval.fusion import Fused
 from readahead_retrieval.index.analysis import terms
 from readahead_retrieval.store.chunks import StoredChunk
@@ -24,6 +25,12 @@ class Judged:
     fused: Fused
     chunk: StoredChunk
     dropped: Dropped | None
+
+
+def weighed(ranked: Sequence[Fused], live: Mapping[int, StoredChunk]) -> list[Fused]:
+    """Those that are live, lists of references behind what says something."""
+    found = [replace(f, score=f.score * demotion(live[f.id].text)) for f in ranked if f.id in live]
+    return sorted(found, key=lambda f: -f.score)
 
 
 def select(

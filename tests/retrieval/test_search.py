@@ -10,12 +10,13 @@ from typing import Literal
 import pytest
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
+from readahead_retrieval.apparatus import is_reference_list
 from readahead_retrieval.embedders.prefixed import PrefixedEmbedder
 from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.fusion import Fused
 from readahead_retrieval.library import Library
 from readahead_retrieval.rerank import CrossEncoderReranker, KeepScores
-from readahead_retrieval.selection import select
+from readahead_retrieval.selection import select, weighed
 from readahead_retrieval.store.chunks import StoredChunk
 from readahead_retrieval.tokens import EstimatedCounter
 from tests.retrieval import pdf_samples as samples
@@ -67,6 +68,22 @@ class Recording(TermEmbedder):
         return await super().embed(texts, kind)
 
 
+REFERENCES = """24. "Structure of the Court". Office of the Clerk. Archived from the original on May 2, 2010. Retrieved
+May 31, 2012. 25. Smith, J. (2004). The Court and its Justices. pp. 12-19. ISBN 978-1-57607-194-6."""
+PROSE = """Article III does not specify the number of justices. The Judiciary Act of 1789 called for six (see p. 12);
+Congress added justices as the nation grew, and in 1869 the number was set at nine, where it has stood ever since."""
+
+
+def test_a_list_of_references_is_told_from_text_that_cites() -> None:
+    assert is_reference_list(REFERENCES)
+    assert is_reference_list("[12] Y. Kim et al. 2019. Attention at work. https://example.org/a.pdf doi:10.1000/182")
+    assert not is_reference_list(PROSE)
+    assert not is_reference_list(
+        "대한민국은 민주공화국이다. 대한민국의 주권은 국민에게 있고, 모든 권력은 국민으로부터 나온다."
+    )
+    assert not is_reference_list("")
+
+
 @asynccontextmanager
 async def filled(tmp_path: Path, handbook: Path, **values: object) -> AsyncIterator[Library]:
     other = samples.write_pdf(tmp_path / "other.pdf", samples.lines("Hotel nights are booked by the travel desk."))
@@ -84,12 +101,19 @@ async def test_a_retrieval_test_shows_what_each_engine_says_of_each_passage(tmp_
     assert [c.rank for c in considered] == list(range(1, len(considered) + 1))
     assert len(considered) == 4  # every passage there is
     assert [c.evidence for c in considered if c.dropped is None] == found
-    best = considered[0]
-    assert best.evidence.page == 2
-    assert best.evidence.ranks["lexical"] == 1
-    assert best.lexical_score > considered[1].lexical_score > 0
+    by_words = max(considered, key=lambda candidate: candidate.lexical_score)
+    assert (by_words.evidence.page, by_words.evidence.document) == (2, "handbook.pdf")
+    assert by_words.evidence.ranks["lexical"] == 1
+    assert [c.evidence.score for c in considered] == sorted((c.evidence.score for c in considered), reverse=True)
     assert considered[-1].dropped == "beyond_top_k"
     assert considered[-1].lexical_score == 0
+
+
+def test_a_list_of_references_comes_behind_what_answers_about_as_well() -> None:
+    live = {1: chunk(1, "a", REFERENCES), 2: chunk(2, "a", PROSE), 4: chunk(4, "b", "Bicycles stand outside.")}
+    scores = {1: 0.8, 2: 0.7, 3: 0.7, 4: 0.3}
+    ordered = weighed([Fused(i, score, {"lexical": i}, 0.5, 1.0) for i, score in scores.items()], live)
+    assert [f.id for f in ordered] == [2, 1, 4]  # still before what says nothing of the matter
 
 
 async def test_a_cap_leaves_room_for_other_documents(tmp_path: Path, handbook: Path) -> None:
