@@ -19,6 +19,7 @@ FOREIGN = [
     ("GET", "/v1/vector_stores/{store}/file_batches/{batch}", None),
     ("GET", "/v1/vector_stores/{store}/file_batches/{batch}/files", None),
     ("POST", "/v1/vector_stores/{store}/file_batches/{batch}/cancel", {}),
+    ("POST", "/v1/vector_stores/{store}/retrieval_test", {"query": "pump"}),
     ("GET", "/v1/jobs?vector_store_id={store}", None),
     ("GET", "/v1/jobs/{job}", None),
     ("GET", "/v1/jobs/{job}/events", None),
@@ -106,6 +107,21 @@ async def test_a_chunk_is_shown_disabled_and_enabled(gateway: Gateway, ids: dict
     assert oil["id"] not in {(item.model_extra or {})["chunk_id"] for item in found.data}
     assert (await http.post(f"{path}/{oil['id']}", json={"disabled": False})).json() == oil
     assert (await http.get(f"{path}/{2**70}")).status_code == 400
+
+
+async def test_a_retrieval_test_shows_each_engines_ranks_and_what_is_left_out(
+    gateway: Gateway, ids: dict[str, str]
+) -> None:
+    body = {"query": "oil of the gearbox", "max_num_results": 5, "per_document": 1}
+    answer = await gateway.http().post(f"/v1/vector_stores/{ids['store']}/retrieval_test", json=body)
+    first, *others = answer.json()["data"]
+    assert (first["rank"], first["page"], first["returned"], first["dropped"]) == (1, 2, True, None)
+    assert (first["dense"]["rank"], first["lexical"]["rank"]) == (1, 1)
+    assert first["dense"]["similarity"] > 0
+    assert first["lexical"]["score"] > 0
+    assert others
+    assert all(other["dropped"] and not other["returned"] for other in others)
+    assert [one["rank"] for one in (first, *others)] == list(range(1, len(others) + 2))
 
 
 async def test_a_page_of_a_deleted_document_is_gone_and_says_so(gateway: Gateway, ids: dict[str, str]) -> None:
