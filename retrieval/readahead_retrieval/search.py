@@ -81,8 +81,8 @@ class Searcher:
         while True:
             found = await asyncio.to_thread(rank, generation, query, vector, limit, within)
             live = await self._live(kb, found.fused)
-            weighed = await asyncio.to_thread(weighed, found.fused, live)
-            ranked = await self._rescored(query, weighed, live)
+            fused = await asyncio.to_thread(weighed, found.fused, live)
+            ranked = await self._rescored(query, fused, live)
             judged = await asyncio.to_thread(select, ranked, live, wanted, per_document)
             if found.exhausted or sum(item.dropped is None for item in judged) == wanted:
                 return [_candidate(place, item) for place, item in enumerate(judged, start=1)]
