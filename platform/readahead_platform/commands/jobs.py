@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from readahead_platform.client import GatewayClient
 from readahead_platform.commands.output import AsJson, print_json, print_table
+
+if TYPE_CHECKING:
+    from readahead_platform.client import GatewayClient
 
 app = typer.Typer(help="Jobs: documents on their way to being searchable.", no_args_is_help=True)
 JobId = Annotated[str, typer.Argument(help="Job, as `readahead jobs list` shows it.")]
@@ -21,7 +24,7 @@ def list_(
 ) -> None:
     """List jobs, oldest first."""
     query = {} if state is None else {"state": state}
-    with GatewayClient.open() as client:
+    with _client() as client:
         jobs = client.get("/v1/jobs", limit=MAX_SHOWN, order="asc", **query)["data"]
     if as_json:
         print_json({"jobs": jobs})
@@ -33,7 +36,7 @@ def list_(
 @app.command()
 def show(job: JobId, as_json: AsJson = False) -> None:
     """Show how far a job has come."""
-    with GatewayClient.open() as client:
+    with _client() as client:
         _show(client.get(f"/v1/jobs/{job}"), as_json=as_json)
 
 
@@ -44,15 +47,21 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Start a failed or cancelled job anew; what was done is kept."""
-    with GatewayClient.open() as client:
+    with _client() as client:
         _show(client.post(f"/v1/jobs/{job}/retry", {"password": password}), as_json=as_json)
 
 
 @app.command()
 def cancel(job: JobId, as_json: AsJson = False) -> None:
     """Stop a job that waits or runs."""
-    with GatewayClient.open() as client:
+    with _client() as client:
         _show(client.post(f"/v1/jobs/{job}/cancel", {}), as_json=as_json)
+
+
+def _client() -> AbstractContextManager[GatewayClient]:
+    from readahead_platform.client import GatewayClient
+
+    return GatewayClient.open()
 
 
 def _show(job: dict[str, Any], *, as_json: bool) -> None:
