@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import resource
 import unicodedata
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from readahead_retrieval.pdf.recognise import Recognition, find_recognition
 from readahead_retrieval.tokens import EstimatedCounter
 from readahead_retrieval.types import Page, PageQuality
 from tests.retrieval import pdf_samples as samples
+from tests.retrieval.reading import children
+from tests.retrieval.test_pdf_fuzz import damaged, open_files, outcome
 
 LIMITS = ReadLimits(timeout_s=60, memory_bytes=1 << 30)
 
@@ -154,6 +159,30 @@ async def test_an_xfa_form_is_said_to_be_read_in_part() -> None:
 async def test_values_of_a_form_are_read() -> None:
     _, (page,) = await _read(_path({"file": "form_acroform_values.pdf"}))
     assert {"[x]", "222", "fff", "AcroForm", "tests"} <= set(page.text.split())
+
+
+def _memory() -> int:
+    """Of this process, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+async def test_a_hundred_damaged_files_leave_no_process_no_handle_and_no_memory(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    whole = [path.read_bytes() for entry in ENTRIES if 0 < (path := _path(entry)).stat().st_size < 200_000]
+    path = tmp_path / "damaged.pdf"
+    outcomes: Counter[str] = Counter()
+    handles = memory = 0
+    for number in range(110):
+        path.write_bytes(damaged(whole[number % len(whole)], chance))
+        outcomes[await outcome(path)] += 1
+        if number == 10:  # what is set up once is set up by now
+            handles, memory = open_files(), _memory()
+    assert outcomes["ok"] > 30
+    assert outcomes["interrupted"] == 0
+    assert children() == []
+    assert open_files() <= handles + 2
+    assert _memory() - memory < 32 << 20
 
 
 def _tesseract(language: str) -> OcrEngine:
