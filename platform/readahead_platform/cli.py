@@ -16,6 +16,7 @@ from readahead_platform.commands import (
     config,
     doctor,
     evaluate,
+    jobs,
     keys,
     knowledge_bases,
     mcp,
@@ -40,6 +41,7 @@ app.command("up", epilog=examples("up", "up --port 9000 --no-samples"))(up.up)
 app.command("serve", epilog=examples("serve --model smollm2-135m-instruct --port 8001"))(serve.serve)
 app.command("ask", epilog=examples('ask samples "What torque do the cover screws need?"'))(ask.ask)
 app.add_typer(knowledge_bases.app, name="kb")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
 app.command("mcp", epilog=examples("mcp --stdio"))(mcp.mcp)

@@ -19,6 +19,9 @@ from readahead_retrieval.types import Chunk, Page, PageQuality, PageSpan
 CELL_SEPARATOR = " | "
 PATH_SEPARATOR = " › "
 
+_MAX_BETWEEN_PAGES = 40
+"""Tokens of running lines between the rows of a table that goes on over the page."""
+
 _Kind = Literal["heading", "row", "prose"]
 
 
@@ -142,26 +145,66 @@ class _Draft:
         return Chunk(_joined_text(self.units), _joined_spans(self.units), self.heading)
 
 
+class _Table:
+    """The table that rows belong to, which a page may interrupt with its footer, its number and its header."""
+
+    def __init__(self) -> None:
+        self.header: _Unit | None = None
+        self._last: _Unit | None = None
+        self._between = 0
+        """Tokens since the last row that are no row."""
+
+    def see(self, unit: _Unit) -> bool:
+        """Takes the next unit; whether it is a row that goes on with a table of the page before."""
+        if unit.kind != "row":
+            self._between += unit.tokens if unit.kind == "prose" else _MAX_BETWEEN_PAGES + 1
+            return False
+        last, between = self._last, self._between
+        self._last, self._between = unit, 0
+        if last is not None and between == 0:
+            return False
+        goes_on = last is not None and between <= _MAX_BETWEEN_PAGES and self._is_next_page(last, unit)
+        if not goes_on:
+            self.header = unit
+        return goes_on
+
+    def _is_next_page(self, last: _Unit, row: _Unit) -> bool:
+        """Rows of another width, or the same header again, begin a table of their own."""
+        header = self.header
+        return (
+            header is not None
+            and row.span.page == last.span.page + 1
+            and row.text.count(CELL_SEPARATOR) == header.text.count(CELL_SEPARATOR)
+            and row.text != header.text
+        )
+
+
 class _Chunker:
     def __init__(self, counter: TokenCounter, max_tokens: int, overlap_tokens: int) -> None:
         self._counter = counter
         self._max_tokens = max_tokens
         self._overlap_tokens = overlap_tokens
         self._path: list[_Unit] = []
-        self._header_row: _Unit | None = None
+        self._table = _Table()
         self._draft = self._new_draft(())
         self._chunks: list[Chunk] = []
 
     def add(self, unit: _Unit) -> None:
+        goes_on = self._table.see(unit)
         if unit.kind == "heading":
             self._begin_section(unit)
         elif not self._fits(unit):
             self._begin_chunk(unit)
-        if unit.kind != "row":
-            self._header_row = None
-        elif self._header_row is None:
-            self._header_row = unit
+        elif goes_on:
+            self._repeat_header(unit)
         self._draft.put(unit)
+
+    def _repeat_header(self, row: _Unit) -> None:
+        """Before the first row on a page, where the draft does not hold it and there is room for both."""
+        for header in self._overlap(row):
+            held = any(unit.index == header.index for unit in self._draft.units)
+            if not held and self._draft.tokens + header.tokens + row.tokens <= self._max_tokens:
+                self._draft.put(header)
 
     def finish(self) -> list[Chunk]:
         self._close()
@@ -206,8 +249,9 @@ class _Chunker:
 
     def _overlap(self, unit: _Unit) -> list[_Unit]:
         if unit.kind == "row":
-            header = self._header_row
-            return [header] if header is not None and header.tokens <= self._max_tokens // 3 else []
+            header = self._table.header
+            repeatable = header is not None and header.index != unit.index and header.tokens <= self._max_tokens // 3
+            return [header] if header is not None and repeatable else []
         kept: list[_Unit] = []
         left = self._overlap_tokens
         for member in reversed(_trailing(self._draft.units, "prose")):

@@ -1,12 +1,17 @@
 """The package's errors.
 
 RetrievalError
-├── NotFound                 no such knowledge base, file or document for this tenant
+├── NotFound                 no such knowledge base, file, document, page, chunk, job or batch for this tenant
+│   └── DocumentRemoved      a document that was there and was deleted: old answers may still cite it
 ├── AlreadyExists            a name that is taken
 ├── InvalidName              a name that is empty, too long or holds control characters
+├── InvalidState             what is asked cannot be done to a job as it stands
+├── KnowledgeBaseExpired     nobody used it for as long as its expiry says
+├── StorageFull              the disk, or the database's, is full: retry once there is room
 ├── LibraryInUse             another process has opened this home
 ├── DocumentError            a document that cannot be read; `code` is one of DOCUMENT_ERROR_CODES
 ├── EmptyKnowledgeBase       a question to a knowledge base without a searchable document
+├── Busy                     more is waiting than may wait: retry
 ├── QueryError               a query that cannot be searched (empty, too long)
 ├── EmbedderUnavailable      the embedding service does not answer: retry
 ├── EmbedderRefused          the embedding service refuses (wrong key, unknown model, text too long)
@@ -28,9 +33,15 @@ DocumentErrorCode = Literal[
     "needs_ocr",
     "too_large",
     "timed_out",
+    "interrupted",
     "embedder_unavailable",
+    "disk_full",
     "internal",
 ]
+
+
+Kind = Literal["knowledge base", "file", "document", "page", "chunk", "job", "file batch"]
+"""What may not be found."""
 
 
 class RetrievalError(Exception):
@@ -44,10 +55,25 @@ class RetrievalError(Exception):
 class NotFound(RetrievalError):
     """No such thing for this tenant; what belongs to another tenant is not found either."""
 
-    def __init__(self, kind: Literal["knowledge base", "file", "document", "page"], name: str) -> None:
+    def __init__(self, kind: Kind, name: str) -> None:
         super().__init__(f"No {kind} {name!r} was found.")
         self.kind = kind
         self.name = name
+
+
+class DocumentRemoved(NotFound):
+    """The document was deleted, by somebody of this tenant.
+
+    Args:
+        name: Its id.
+        title: The name by which it was cited.
+    """
+
+    def __init__(self, name: str, title: str) -> None:
+        super().__init__("document", name)
+        self.message = f"The document {title!r} was deleted."
+        self.args = (self.message,)
+        self.title = title
 
 
 class AlreadyExists(RetrievalError):
@@ -56,6 +82,21 @@ class AlreadyExists(RetrievalError):
 
 class InvalidName(RetrievalError):
     """The name is empty, too long or holds control characters."""
+
+
+class InvalidState(RetrievalError):
+    """A job that is finished cannot be cancelled, one that is not cannot be retried."""
+
+
+class KnowledgeBaseExpired(RetrievalError):
+    """Its `expires_after` has passed since it was last used; its documents are kept, and answer no more."""
+
+
+class StorageFull(RetrievalError):
+    """Nothing can be written until somebody frees space."""
+
+    def __init__(self) -> None:
+        super().__init__("The server's disk is full: free some space, then try again.")
 
 
 class LibraryInUse(RetrievalError):
@@ -79,6 +120,10 @@ class DocumentError(RetrievalError):
 
 class EmptyKnowledgeBase(RetrievalError):
     """The knowledge base holds no searchable document."""
+
+
+class Busy(RetrievalError):
+    """More is waiting than may wait; the same may succeed in a moment."""
 
 
 class QueryError(RetrievalError):

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from readahead_retrieval.batch_desk import Batches
+from readahead_retrieval.chunk_desk import Chunks
 from readahead_retrieval.citation import Citer
-from readahead_retrieval.embedders.windowed import WindowedEmbedder
+from readahead_retrieval.embedders.prefixed import prepared
 from readahead_retrieval.embedding import Embedder
-from readahead_retrieval.errors import NotFound
+from readahead_retrieval.errors import KnowledgeBaseExpired
+from readahead_retrieval.ingest.intake import Intake, NewFile
 from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
-from readahead_retrieval.pdf.reader import render_page
-from readahead_retrieval.search import Searcher
+from readahead_retrieval.job_desk import Jobs
+from readahead_retrieval.pdf.images import PageImage, PageImages
+from readahead_retrieval.rerank import Reranker, reranker
+from readahead_retrieval.search import Candidate, Searcher
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.store import documents, files, jobs, knowledge_bases, pages
+from readahead_retrieval.store import attachments, documents, files, knowledge_bases, pages
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home, HomeLock
 from readahead_retrieval.store.migrate import migrate
 from readahead_retrieval.store.names import clean_file_name, new_id
+from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database, sqlite_url
 from readahead_retrieval.tokens import TokenCounter
 from readahead_retrieval.types import (
+    Attachment,
+    Attributes,
     Box,
     Citation,
     Document,
@@ -51,15 +59,22 @@ class Library:
         lock: HomeLock,
         database: Database,
         blobs: Blobs,
+        seal: Seal,
         embedder: Embedder,
         ingestion: Ingestion,
+        reranker: Reranker,
     ) -> None:
-        self._settings = settings
+        self._images = PageImages(read_limits(settings))
         self._lock = lock
+        self._seal = seal
         self._database = database
         self._blobs = blobs
         self._ingestion = ingestion
-        self._searcher = Searcher(settings, database, embedder, ingestion)
+        self._intake = Intake(database, ingestion, seal)
+        self.jobs = Jobs(database, ingestion, self._intake)
+        self.batches = Batches(database, ingestion, self._intake)
+        self.chunks = Chunks(database)
+        self._searcher = Searcher(settings, database, embedder, ingestion, reranker)
         self._citer = Citer(database, embedder)
 
     @classmethod
@@ -69,19 +84,21 @@ class Library:
         Raises:
             LibraryInUse: when another process has opened the same home.
         """
-        home, embedder = Home(settings.home.expanduser()), WindowedEmbedder(embedder, counter)
+        home, embedder = Home(settings.home.expanduser()), prepared(embedder, counter, settings)
         async with AsyncExitStack() as on_failure:
             lock = await asyncio.to_thread(HomeLock, home)
             on_failure.callback(lock.release)
             url = settings.database_url or sqlite_url(home.database)
-            await asyncio.to_thread(migrate, url)
+            seal = await asyncio.to_thread(Seal, home.key)
+            await asyncio.to_thread(migrate, url, seal.close)
             database, blobs = Database(url), Blobs(home.files, settings.max_file_bytes)
             on_failure.push_async_callback(database.close)
-            ingestion = Ingestion(settings, home, database, blobs, embedder, counter)
+            second_look = await reranker(settings.reranker_model)
+            ingestion = Ingestion(settings, home, database, blobs, seal, embedder, counter)
             on_failure.push_async_callback(ingestion.close)
             await ingestion.start()
             on_failure.pop_all()
-        return cls(settings, lock, database, blobs, embedder, ingestion)
+        return cls(settings, lock, database, blobs, seal, embedder, ingestion, second_look)
 
     async def close(self) -> None:
         """Stops the workers; what they had not finished is resumed by the next open."""
@@ -95,10 +112,33 @@ class Library:
 
     # Knowledge bases
 
-    async def create_kb(self, tenant: str, name: str) -> KnowledgeBase:
-        """Raises `AlreadyExists` and `InvalidName`."""
+    async def create_kb(
+        self,
+        tenant: str,
+        name: str,
+        *,
+        allow_same_name: bool = False,
+        metadata: Mapping[str, str] | None = None,
+        expires_after_days: int | None = None,
+    ) -> KnowledgeBase:
+        """Raises `InvalidName`, and `AlreadyExists` unless others of its name are allowed."""
         async with self._database.writing() as session:
-            return await knowledge_bases.create(session, tenant, name)
+            return await knowledge_bases.create(
+                session,
+                tenant,
+                name,
+                allow_same_name=allow_same_name,
+                metadata=metadata or {},
+                expires_after_days=expires_after_days,
+            )
+
+    async def update_kb(self, tenant: str, name_or_id: str, values: Mapping[str, Any]) -> KnowledgeBase:
+        """Sets those of `name`, `metadata` and `expires_after_days` that are given. Raises `InvalidName`."""
+        async with self._database.writing() as session:
+            kb = await knowledge_bases.get(session, tenant, name_or_id)
+            await knowledge_bases.change(session, kb.id, values)
+            await knowledge_bases.touch(session, kb.id)
+            return await knowledge_bases.get(session, tenant, kb.id)
 
     async def list_kbs(self, tenant: str) -> list[KnowledgeBase]:
         """Oldest first."""
@@ -113,21 +153,30 @@ class Library:
         """With its documents; the files stay."""
         async with self._database.writing() as session:
             kb = await knowledge_bases.get(session, tenant, name_or_id)
-            held = await documents.list_all(session, kb.id)
+            held = await documents.rows_of(session, kb.id)
+            await documents.remove(session, tenant, held)
             await knowledge_bases.remove(session, kb.id)
-        await self._ingestion.kb_removed(kb.id, [document.id for document in held])
+        await self._ingestion.kb_removed(kb.id, [row.id for row in held])
 
     # Files
 
     async def save_file(
         self, tenant: str, name: str, data: AsyncIterator[bytes], purpose: str = "assistants"
     ) -> StoredFile:
-        """Streams to disk. Raises `DocumentError` (`too_large`) and `InvalidName`."""
+        """Streams to disk. Raises `DocumentError` (`too_large`), `InvalidName` and `StorageFull`."""
         name = clean_file_name(name)
         file_id = new_id("file-")
         saved = await self._blobs.save(tenant, file_id, data)
-        async with self._database.writing() as session:
-            return await files.add(session, tenant, file_id, name, purpose, saved)
+        try:
+            async with self._database.writing() as session:
+                file = await files.add(session, tenant, file_id, name, purpose, saved)
+                twin = await files.twin(session, file)
+        except BaseException:  # bytes without a row would never be deleted
+            await self._blobs.delete(tenant, file_id)
+            raise
+        if twin is not None:
+            await self._blobs.share(tenant, file_id, twin)
+        return file
 
     async def list_files(self, tenant: str) -> list[StoredFile]:
         """Oldest first."""
@@ -144,36 +193,51 @@ class Library:
         return self._blobs.path(tenant, file_id)
 
     async def delete_file(self, tenant: str, file_id: str) -> None:
-        """With every document made from it: what is deleted answers no more."""
+        """With every document made from it and from no other: what is deleted answers no more."""
         async with self._database.writing() as session:
             await files.get(session, tenant, file_id)
-            made = await documents.of_file(session, file_id)
+            gone = await attachments.detach(session, tenant, await attachments.of_file(session, file_id))
             await files.remove(session, file_id)
-        for row in made:
-            self._ingestion.removed(row.kb_id, row.id)
+        for row in gone:
+            await self._ingestion.removed(row.kb_id, row.id)
         await self._blobs.delete(tenant, file_id)
 
     # Documents
 
     async def add_document(self, tenant: str, kb: str, file_id: str, password: str | None = None) -> Document:
-        """Queues the file to be read; returns at once.
+        """As `attach`; returns the document."""
+        return (await self.attach(tenant, kb, NewFile(file_id, password))).document
+
+    async def attach(self, tenant: str, kb: str, new: NewFile) -> Attachment:
+        """Queues a file to be read; returns at once.
 
         The same bytes in the same knowledge base are the same document, which is returned as it stands; one that
         failed is tried again where that may help: the failure is retryable, or a password is given.
         """
+        return await self._intake.add(tenant, kb, new)
+
+    async def attachments(self, tenant: str, kb: str) -> list[Attachment]:
+        """Its files, oldest first."""
+        async with self._database.reading() as session:
+            return await attachments.list_all(session, (await knowledge_bases.get(session, tenant, kb)).id)
+
+    async def attachment(self, tenant: str, kb: str, file_id: str) -> Attachment:
+        async with self._database.reading() as session:
+            return await attachments.get(session, (await knowledge_bases.get(session, tenant, kb)).id, file_id)
+
+    async def set_attributes(self, tenant: str, kb: str, file_id: str, attributes: Attributes) -> Attachment:
         async with self._database.writing() as session:
-            found = await knowledge_bases.get(session, tenant, kb)
-            file = await files.get(session, tenant, file_id)
-            row, is_new = await documents.add(session, found, file, password)
-            again = row.state == DocumentState.FAILED and (row.error_retryable or password is not None)
-            if again:
-                await documents.requeue(session, row.id, password=password or row.password)
-                await session.refresh(row)
-            if is_new or again:
-                await jobs.enqueue(session, row.id)
-        if is_new or again:
-            await self._ingestion.added()
-        return documents.document_of(row)
+            kb_id = (await knowledge_bases.get(session, tenant, kb)).id
+            await attachments.set_attributes(session, kb_id, file_id, attributes)
+            return await attachments.get(session, kb_id, file_id)
+
+    async def detach(self, tenant: str, kb: str, file_id: str) -> None:
+        """Takes a file out of a knowledge base; with the last of its bytes goes the document. The file stays."""
+        async with self._database.writing() as session:
+            attachment = await attachments.get(session, (await knowledge_bases.get(session, tenant, kb)).id, file_id)
+            gone = await attachments.detach(session, tenant, [attachment])
+        for row in gone:
+            await self._ingestion.removed(row.kb_id, row.id)
 
     async def list_documents(self, tenant: str, kb: str) -> list[Document]:
         """Oldest first."""
@@ -185,15 +249,12 @@ class Library:
         async with self._database.reading() as session:
             return documents.document_of(await documents.get(session, tenant, document_id))
 
-    async def document_of_file(self, tenant: str, kb: str, file_id: str) -> Document:
-        """The document that the file's bytes are in a knowledge base."""
+    async def matching(self, tenant: str, kb: str, matches: Callable[[Attributes], bool]) -> list[str]:
+        """Ids of the documents one of whose files bears attributes that match."""
         async with self._database.reading() as session:
-            found = await knowledge_bases.get(session, tenant, kb)
-            file = await files.get(session, tenant, file_id)
-            row = await documents.of_bytes(session, found.id, file.sha256)
-        if row is None:
-            raise NotFound("document", file_id)
-        return documents.document_of(row)
+            kb_id = (await knowledge_bases.get(session, tenant, kb)).id
+            held = await attachments.attributes_of(session, kb_id)
+        return list(dict.fromkeys(document_id for document_id, attributes in held if matches(attributes)))
 
     async def document_texts(self, tenant: str, kb: str) -> list[DocumentText]:
         """The whole text of every searchable document, oldest first: the order that changes least."""
@@ -216,8 +277,8 @@ class Library:
         """It answers no more from this moment on; the index is purged of it later. The file stays."""
         async with self._database.writing() as session:
             row = await documents.get(session, tenant, document_id)
-            await documents.remove(session, document_id)
-        self._ingestion.removed(row.kb_id, document_id)
+            await documents.remove(session, tenant, [row])
+        await self._ingestion.removed(row.kb_id, document_id)
 
     async def watch(self, tenant: str, document_id: str) -> AsyncIterator[Document]:
         """The document now and at each change until it is finished. Raises `NotFound` once it is removed."""
@@ -249,8 +310,37 @@ class Library:
             EmptyKnowledgeBase: when no document is searchable.
             EmbedderUnavailable: rather than an answer of worse quality that looks like any other.
         """
-        found = await self.get_kb(tenant, kb)
+        found = await self._used(tenant, kb)
         return await self._searcher.search(found, query, top_k, document_ids)
+
+    async def explain(
+        self,
+        tenant: str,
+        kb: str,
+        query: str,
+        top_k: int | None = None,
+        document_ids: Sequence[str] | None = None,
+        per_document: int | None = None,
+    ) -> list[Candidate]:
+        """Every passage that such a search considers, in its order, with what each engine says of it.
+
+        Raises the same as `search`.
+        """
+        found = await self._used(tenant, kb)
+        return await self._searcher.explain(found, query, top_k, document_ids, per_document)
+
+    async def _used(self, tenant: str, name_or_id: str) -> KnowledgeBase:
+        kb = await self.get_kb(tenant, name_or_id)
+        if kb.expires_at is None:
+            return kb
+        if kb.expired:
+            raise KnowledgeBaseExpired(
+                f"The knowledge base {kb.name!r} expired {kb.expires_after_days} days after it was last used: "
+                "set its expires_after anew to use it again."
+            )
+        async with self._database.writing() as session:
+            await knowledge_bases.touch(session, kb.id)
+        return kb
 
     async def cite(self, tenant: str, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         """For each sentence of the answer the quote that supports it, where one does; in the answer's order."""
@@ -259,9 +349,9 @@ class Library:
     async def render_page(
         self, tenant: str, document_id: str, page: int, boxes: Sequence[Box] = (), width: int = 1000
     ) -> bytes:
-        """The page (1-based) as PNG with the boxes marked. Raises `NotFound` and `DocumentError`."""
+        """The page (1-based) as PNG with the boxes marked. Raises `NotFound`, `DocumentError` and `Busy`."""
         async with self._database.reading() as session:
             row = await documents.get(session, tenant, document_id)
         path = self._blobs.path(tenant, row.file_id)
-        limits = read_limits(self._settings)
-        return await render_page(path, page, limits=limits, password=row.password, boxes=boxes, width=width)
+        password = None if row.sealed_password is None else self._seal.open(row.sealed_password)
+        return await self._images.get(PageImage(path, page, tuple(boxes), width, password))

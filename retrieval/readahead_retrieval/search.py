@@ -3,70 +3,98 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import EmptyKnowledgeBase
-from readahead_retrieval.fusion import Fused, reciprocal_rank_fusion
-from readahead_retrieval.index.analysis import terms
-from readahead_retrieval.index.dense import Hit
+from readahead_retrieval.fusion import Fused
 from readahead_retrieval.index.generation import Generation
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.query import check_document_ids, check_top_k, clean_query
+from readahead_retrieval.ranking import Within, rank
+from readahead_retrieval.rerank import Reranker
+from readahead_retrieval.selection import Dropped, Judged, select, weighed
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents
-from readahead_retrieval.store.chunks import StoredChunk
+from readahead_retrieval.store.chunks import StoredChunk, under_heading
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.types import Evidence, KnowledgeBase
 
-NEAR_DUPLICATE = 0.9
-"""Share of terms in common above which two passages are one: the same page in two versions of a document."""
-
 
 @dataclass(frozen=True, slots=True)
-class _Filter:
-    """The documents asked for, and their chunks."""
+class Candidate:
+    """A passage that a search considered, as a retrieval test shows it."""
 
-    documents: tuple[str, ...]
-    chunks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """What one look into both engines found, best first."""
-
-    fused: list[Fused]
-    exhausted: bool
-    """Neither engine has more."""
+    evidence: Evidence
+    """`ranks` are those of the engines, `similarity` the dense side's score, `score` the final one."""
+    rank: int
+    """1-based, after fusion and a second look."""
+    lexical_score: float
+    """BM25; 0 where the words did not find it."""
+    dropped: Dropped | None
+    """Why a search does not return it."""
 
 
 class Searcher:
     def __init__(
-        self, settings: RetrievalSettings, database: Database, embedder: Embedder, ingestion: Ingestion
+        self,
+        settings: RetrievalSettings,
+        database: Database,
+        embedder: Embedder,
+        ingestion: Ingestion,
+        reranker: Reranker,
     ) -> None:
         self._settings = settings
         self._database = database
         self._embedder = embedder
         self._ingestion = ingestion
+        self._reranker = reranker
 
     async def search(
-        self, kb: KnowledgeBase, query: str, top_k: int | None, document_ids: Sequence[str] | None
+        self,
+        kb: KnowledgeBase,
+        query: str,
+        top_k: int | None,
+        document_ids: Sequence[str] | None,
+        per_document: int | None = None,
     ) -> list[Evidence]:
-        """Best first; as `Library.search`."""
+        """Best first; as `Library.search`. At most `per_document` passages come from one document."""
+        considered = await self.explain(kb, query, top_k, document_ids, per_document)
+        return [candidate.evidence for candidate in considered if candidate.dropped is None]
+
+    async def explain(
+        self,
+        kb: KnowledgeBase,
+        query: str,
+        top_k: int | None = None,
+        document_ids: Sequence[str] | None = None,
+        per_document: int | None = None,
+    ) -> list[Candidate]:
+        """Every passage that a search with these arguments considers, in its order."""
         query = clean_query(query)
         wanted = check_top_k(self._settings.top_k if top_k is None else top_k)
         generation = await self._generation(kb)
-        only = await self._filter(kb, document_ids)
+        within = await self._within(kb, document_ids)
         vector = await self._vector(generation, query)
         limit = max(self._settings.candidates, wanted)
         while True:
-            found = await asyncio.to_thread(_candidates, generation, query, vector, limit, only)
+            found = await asyncio.to_thread(rank, generation, query, vector, limit, within)
             live = await self._live(kb, found.fused)
-            kept = _without_near_duplicates(found.fused, live, wanted)
-            if len(kept) == wanted or found.exhausted:
-                return await asyncio.to_thread(_evidence, generation, vector, kept, live)
+            fused = await asyncio.to_thread(weighed, found.fused, live)
+            ranked = await self._rescored(query, fused, live)
+            judged = await asyncio.to_thread(select, ranked, live, wanted, per_document)
+            if found.exhausted or sum(item.dropped is None for item in judged) == wanted:
+                return [_candidate(place, item) for place, item in enumerate(judged, start=1)]
             limit *= 4  # what was found is mostly removed or repeated: look further
+
+    async def _rescored(self, query: str, fused: Sequence[Fused], live: Mapping[int, StoredChunk]) -> list[Fused]:
+        """The best of them in the reranker's order, the rest behind them."""
+        first, rest = fused[: self._settings.rerank_candidates], fused[self._settings.rerank_candidates :]
+        texts = [under_heading(live[f.id].heading, live[f.id].text) for f in first]
+        scores = await self._reranker.rescore(query, texts, [f.score for f in first])
+        again = [replace(f, score=score) for f, score in zip(first, scores, strict=True)]
+        return [*sorted(again, key=lambda f: -f.score), *rest]
 
     async def _generation(self, kb: KnowledgeBase) -> Generation:
         async with self._database.reading() as session:
@@ -84,60 +112,21 @@ class Searcher:
         vector: Vectors = vectors[0]
         return vector
 
-    async def _filter(self, kb: KnowledgeBase, document_ids: Sequence[str] | None) -> _Filter | None:
+    async def _within(self, kb: KnowledgeBase, document_ids: Sequence[str] | None) -> Within | None:
         if document_ids is None:
             return None
         wanted = check_document_ids(document_ids)
         async with self._database.reading() as session:
-            return _Filter(tuple(wanted), tuple(await chunks.ids_of(session, kb.id, wanted)))
+            return Within(tuple(wanted), tuple(await chunks.ids_of(session, kb.id, wanted)))
 
     async def _live(self, kb: KnowledgeBase, fused: Sequence[Fused]) -> dict[int, StoredChunk]:
         async with self._database.reading() as session:
             return await chunks.find(session, kb.id, [f.id for f in fused])
 
 
-def _candidates(
-    generation: Generation, query: str, vector: Vectors | None, limit: int, only: _Filter | None
-) -> _Candidates:
-    dense: list[Hit] = []
-    if vector is not None:
-        dense = generation.dense.search(vector, limit, only.chunks if only else None)
-    lexical = generation.lexical.search(query, limit, only.documents if only else None)
-    rankings = {"dense": [h.chunk_id for h in dense], "lexical": [h.chunk_id for h in lexical]}
-    return _Candidates(reciprocal_rank_fusion(rankings), max(len(dense), len(lexical)) < limit)
-
-
-def _without_near_duplicates(fused: Sequence[Fused], live: dict[int, StoredChunk], wanted: int) -> list[Fused]:
-    kept: list[Fused] = []
-    seen: list[frozenset[str]] = []
-    for candidate in fused:
-        if len(kept) == wanted:
-            break
-        if candidate.id not in live:
-            continue
-        words = frozenset(terms(live[candidate.id].text))
-        if not any(_overlap(words, other) >= NEAR_DUPLICATE for other in seen):
-            kept.append(candidate)
-            seen.append(words)
-    return kept
-
-
-def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
-    """Jaccard's coefficient."""
-    union = len(one | other)
-    return len(one & other) / union if union else 1.0
-
-
-def _evidence(
-    generation: Generation, vector: Vectors | None, kept: Sequence[Fused], live: dict[int, StoredChunk]
-) -> list[Evidence]:
-    ids = [f.id for f in kept]
-    similarities = [0.0] * len(ids) if vector is None else generation.dense.similarities(vector, ids)
-    return [_passage(live[f.id], f, similarity) for f, similarity in zip(kept, similarities, strict=True)]
-
-
-def _passage(chunk: StoredChunk, fused: Fused, similarity: float) -> Evidence:
-    return Evidence(
+def _candidate(place: int, judged: Judged) -> Candidate:
+    fused, chunk = judged.fused, judged.chunk
+    evidence = Evidence(
         chunk_id=chunk.id,
         document_id=chunk.document_id,
         document=chunk.document,
@@ -147,6 +136,7 @@ def _passage(chunk: StoredChunk, fused: Fused, similarity: float) -> Evidence:
         heading=chunk.heading,
         text=chunk.text,
         score=fused.score,
-        similarity=similarity,
+        similarity=fused.similarity or 0.0,
         ranks=fused.ranks,
     )
+    return Candidate(evidence, place, fused.lexical_score, judged.dropped)

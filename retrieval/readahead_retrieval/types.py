@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 
@@ -145,6 +146,24 @@ class Citation:
     answer_end: int
 
 
+Attributes = Mapping[str, str | float | bool]
+"""What people attach to a file in a knowledge base, and searches filter by."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """Files of a knowledge base or of a batch, by how far they have come."""
+
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.in_progress + self.completed + self.failed + self.cancelled
+
+
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
     """A named set of documents of one tenant; the OpenAI API calls it a vector store."""
@@ -153,11 +172,29 @@ class KnowledgeBase:
     """"vs_…"."""
     tenant: str
     name: str
+    """Others may bear it too; where a name is taken for an id, the oldest is meant."""
     created_at: datetime
     documents: int
     """All of them, whatever their state."""
     searchable: int
     bytes: int
+    """Of all documents; files of the same bytes count once."""
+    files: FileCounts
+    metadata: Mapping[str, str]
+    last_active_at: datetime
+    """When it was last used; kept for those that expire, else when it was made."""
+    expires_after_days: int | None = None
+    owns_name: bool = True
+    """Whether its name means it: it is the oldest that bears it."""
+
+    @property
+    def expires_at(self) -> datetime | None:
+        days = self.expires_after_days
+        return None if days is None else self.last_active_at + timedelta(days=days)
+
+    @property
+    def expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +234,21 @@ class Document:
     error_code: str | None = None
     error_message: str | None = None
     error_retryable: bool = False
+    chunk_tokens: int | None = None
+    """The largest chunk, as asked for with the file; none takes the settings'."""
+    chunk_overlap_tokens: int | None = None
+    started_at: datetime | None = None
+    """When a worker last took it up."""
+    finished_at: datetime | None = None
 
     @property
     def finished(self) -> bool:
         return self.state in {DocumentState.SEARCHABLE, DocumentState.FAILED, DocumentState.CANCELLED}
+
+    @property
+    def cancellable(self) -> bool:
+        """Once it is being indexed it ends within seconds, searchable."""
+        return not self.finished and self.state is not DocumentState.INDEXING
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +257,57 @@ class DocumentText:
 
     document: Document
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file in a knowledge base; files of the same bytes are the same document there."""
+
+    kb_id: str
+    file_id: str
+    name: str
+    bytes: int
+    attributes: Attributes
+    created_at: datetime
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatch:
+    """Files that were added to a knowledge base in one go."""
+
+    id: str
+    """"vsfb_…"."""
+    kb_id: str
+    created_at: datetime
+    cancelled: bool
+    files: FileCounts
+    """Those that still are in the knowledge base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The making of one document, from the queue to its end; as durable as the document."""
+
+    id: str
+    """"job_…"."""
+    document: Document
+    position: int | None
+    """1 is next; None once a worker has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkView:
+    """A chunk as people look at it."""
+
+    id: int
+    document_id: str
+    ordinal: int
+    """0-based, in reading order."""
+    text: str
+    heading: str
+    first_page: int
+    last_page: int
+    disabled: bool
+    """Never found, until it is enabled again."""
+    embedded: bool

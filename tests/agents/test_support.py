@@ -51,7 +51,7 @@ async def test_a_supported_paraphrase_passes_untouched(reply: str) -> None:
     [
         "The span of the bridge is 2.6 m.",
         "The span of the bridge is 3 m.",
-        "The span of the bridge is 22.4 cm.",
+        "The span of the bridge with the ramp is 22.4 crowns.",
         "The span of the bridge is 24.2 m.",
     ],
 )
@@ -62,7 +62,7 @@ async def test_a_figure_from_beside_the_matter_is_replaced_by_the_statement(repl
 
 
 async def test_what_the_passage_denies_is_not_affirmed() -> None:
-    own, quoted = await said("Dogs are allowed in the reading room.", "Are dogs allowed in the reading room?")
+    own, quoted = await said("Dogs are allowed in the reading room.", "What is the rule for dogs?")
     assert own == ""
     assert "never" in quoted
 
@@ -71,7 +71,7 @@ async def test_what_the_passage_denies_is_not_affirmed() -> None:
     "reply",
     [
         "How often is the filter of the pump cleaned? The filter of the pump is cleaned often.",
-        "S1 pump.pdf, page 3",
+        "Text: The filter of the pump is cleaned every 30 days with water.",
         "Question: what is the filter of the pump?",
     ],
 )

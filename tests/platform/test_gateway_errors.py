@@ -194,7 +194,7 @@ async def test_an_unknown_model_is_told_with_those_there_are(gateway: Gateway) -
 async def test_a_full_disk_is_told_without_a_word_of_the_database(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, code: str
 ) -> None:
-    async def full(tenant: str, name: str) -> None:
+    async def full(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(gateway.context.library, "create_kb", full)

@@ -96,7 +96,8 @@ async def test_a_key_that_may_only_read_has_no_tool_that_writes(gateway: Gateway
     async with mcp_client(gateway, key) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == READING
         assert "doc_delete" in await refused(client, "doc_delete", document_id=ids["document"])
-        assert (await call(client, "job_get", job_id=ids["document"]))["state"] == "searchable"
+        job = await call(client, "job_get", job_id=ids["document"].replace("doc_", "job_"))
+        assert job["document"]["state"] == "searchable"
 
 
 async def test_a_document_is_added_followed_and_deleted(gateway: Gateway, manual: Path) -> None:
@@ -104,11 +105,12 @@ async def test_a_document_is_added_followed_and_deleted(gateway: Gateway, manual
     content = await asyncio.to_thread(lambda: base64.b64encode(manual.read_bytes()).decode())
     async with mcp_client(gateway) as client:
         added = await call(client, "doc_add", kb="manuals", name="manual.pdf", content_base64=content)
-        async for document in gateway.context.library.watch("acme", added["id"]):
+        async for document in gateway.context.library.watch("acme", added["document"]["id"]):
             last = document
-        assert last.state == (await call(client, "job_get", job_id=added["id"]))["state"] == "searchable"
+        job = await call(client, "job_get", job_id=added["job_id"])
+        assert last.state == job["document"]["state"] == "searchable" and job["position"] is None
         assert (await call(client, "kb_grep", pattern="41 kilograms"))["matches"]
-        await call(client, "doc_delete", document_id=added["id"])
+        await call(client, "doc_delete", document_id=added["document"]["id"])
         assert (await call(client, "kb_grep", pattern="41 kilograms"))["matches"] == []
         assert "no base64" in await refused(client, "doc_add", kb="manuals", name="a.pdf", content_base64="***")
 
@@ -145,7 +147,7 @@ async def test_what_belongs_to_another_tenant_is_not_found_by_any_tool_or_resour
             ("kb_grep", {"pattern": "pump", "kb": ids["store"]}),
             ("kb_ask", {"question": "How heavy is the pump?", "kb": "manuals"}),
             ("doc_read", {"document_id": document}),
-            ("job_get", {"job_id": document}),
+            ("job_get", {"job_id": document.replace("doc_", "job_")}),
             ("doc_add", {"kb": "manuals", "name": "a.pdf", "content_base64": ""}),
             ("doc_delete", {"document_id": document}),
         ):

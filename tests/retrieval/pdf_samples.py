@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pypdfium2 as pdfium
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
 from pypdf.constants import PageLabelStyle
@@ -124,6 +125,15 @@ def labelled(path: Path, source: Path, roman: int) -> Path:
     return path
 
 
+def with_attachments(path: Path, source: Path, *names: str) -> Path:
+    """The same pages, and files that are attached to them."""
+    writer = PdfWriter(clone_from=PdfReader(source))
+    for name in names:
+        writer.add_attachment(name, b"%PDF-1.7 attached")
+    writer.write(path)
+    return path
+
+
 def locked(path: Path, source: Path, *, user: str, owner: str) -> Path:
     """Encrypted with AES-256; an empty user password opens without asking."""
     writer = PdfWriter(clone_from=PdfReader(source))
@@ -182,6 +192,25 @@ def text_content(text: str) -> bytes:
     return b"BT /F1 12 Tf 72 700 Td (%b) Tj ET" % text.encode("ascii")
 
 
+def lines_content(texts: Sequence[str]) -> bytes:
+    """A content stream of lines in Latin-1, whatever characters they hold."""
+    shown = (b"<%b> Tj T*" % text.encode("latin-1").hex().encode() for text in texts)
+    return b"BT /F1 10 Tf 12 TL 72 760 Td %b ET" % b"\n".join(shown)
+
+
+def form(canvas: Canvas) -> None:
+    """Two lines of text, each with a field beside it, a box that is ticked and one that is not."""
+    canvas.setFont("Helvetica", 11)
+    for y, label, value in ((700, "Name of the applicant", "Ada Lovelace"), (660, "Profession", "Mathematician")):
+        canvas.drawString(72, y, label)
+        canvas.acroForm.textfield(
+            name=label, value=value, x=250, y=y - 6, width=200, height=20, fontSize=11, borderWidth=0, fillColor=None
+        )
+    for y, label, ticked in ((620, "Member of the society", True), (590, "Wants a newsletter", False)):
+        canvas.drawString(72, y, label)
+        canvas.acroForm.checkbox(name=label, checked=ticked, x=250, y=y - 4, size=14, buttonStyle="check")
+
+
 def bomb_content(size: int) -> bytes:
     """A content stream of a few hundred kilobytes that unpacks to `size` bytes."""
     packer = zlib.compressobj(9)
@@ -201,3 +230,18 @@ def endless_objects(depth: int) -> list[bytes]:
             b"/Length %d >>\nstream\n%b\nendstream" % (inner, len(content), content)
         )
     return objects
+
+
+def scanned(path: Path, source: Path, *, turn: int = 0, dots_per_inch: int = 200) -> Path:
+    """The same pages as pictures without a text layer, as a scanner makes them; `turn` degrees anticlockwise."""
+    document = pdfium.PdfDocument(source)
+    canvas = Canvas(str(path))
+    for page in document:
+        image = page.render(scale=dots_per_inch / 72).to_pil().convert("L").rotate(turn, expand=True)
+        size = (image.width * 72 / dots_per_inch, image.height * 72 / dots_per_inch)
+        canvas.setPageSize(size)
+        canvas.drawImage(ImageReader(image), 0, 0, *size)
+        canvas.showPage()
+    canvas.save()
+    document.close()
+    return path

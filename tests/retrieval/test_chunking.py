@@ -120,6 +120,36 @@ def test_rows_are_not_cut_and_repeat_their_header() -> None:
     ]
 
 
+def table_over_pages(footer: str, second: str) -> list[Page]:
+    return [
+        make_page(f"Model | Power\nR-100 | 450 W\nR-200 | 900 W\n{footer}"),
+        make_page(f"{second}\nR-300 | 1200 W\nR-400 | 1500 W", number=2),
+    ]
+
+
+def test_running_lines_between_pages_do_not_part_rows_from_their_header() -> None:
+    pages = table_over_pages("Company handbook\n17", "Chapter on machines")
+    chunks = chunked(pages, most=14)
+    assert "R-300" in chunks[-1].text
+    for chunk in chunks:
+        if "R-300" in chunk.text or "R-400" in chunk.text:
+            assert "Model | Power" in chunk.text
+            assert chunk.text.index("Model | Power") < chunk.text.index("R-")
+
+
+def test_a_header_that_begins_a_chunk_stands_there_once() -> None:
+    prose = "One two three four five six seven eight."
+    chunks = chunked([make_page(f"{prose}\nModel | Power\nR-100 | 450")], most=10)
+    assert [chunk.text for chunk in chunks] == [prose, "Model | Power\nR-100 | 450"]
+
+
+def test_a_table_after_a_paragraph_has_a_header_of_its_own() -> None:
+    prose = " ".join(f"word{number}" for number in range(50)) + "."
+    for footer, second in ((prose, ""), ("", "Name | Age | Town"), ("", "Model | Power")):
+        chunks = chunked(table_over_pages(footer, second), most=60)
+        assert sum(chunk.text.count("Model | Power") for chunk in chunks) == 1 + (second == "Model | Power")
+
+
 def test_a_table_that_goes_on_over_pages_keeps_its_header() -> None:
     first = make_page("Model | Power\nR-1 | 450\nR-2 | 900", number=1)
     pages = [first, make_page("R-3 | 950\nR-4 | 990\nR-5 | 995", number=2)]

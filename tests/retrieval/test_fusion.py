@@ -1,44 +1,67 @@
-"""Reciprocal rank fusion."""
+"""One ranking of two engines' scores."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readahead_retrieval.fusion import RRF_K, reciprocal_rank_fusion
+from readahead_retrieval.fusion import fuse
+from readahead_retrieval.index.dense import Hit
 
 
-def test_what_both_engines_rank_high_comes_before_what_one_ranks_first() -> None:
-    fused = reciprocal_rank_fusion({"dense": [1, 2, 3], "lexical": [4, 2, 5]})
+def test_what_both_engines_find_comes_before_what_one_alone_finds() -> None:
+    dense, lexical = [Hit(1, 0.62), Hit(2, 0.6), Hit(3, 0.1)], [Hit(4, 12.0), Hit(2, 11.0), Hit(5, 1.0)]
+    fused = fuse(dense, lexical, [Hit(4, 0.1), Hit(5, 0.1)])
     assert fused[0].id == 2
     assert fused[0].ranks == {"dense": 2, "lexical": 2}
+    assert (fused[0].similarity, fused[0].lexical_score) == (0.6, 11.0)
 
 
-def test_scores_follow_the_formula_of_the_paper_up_to_their_scale() -> None:
-    fused = {f.id: f.score for f in reciprocal_rank_fusion({"dense": [7, 8], "lexical": [8]})}
-    plain = {7: 1 / (RRF_K + 1), 8: 1 / (RRF_K + 2) + 1 / (RRF_K + 1)}
-    assert fused[7] / fused[8] == pytest.approx(plain[7] / plain[8])
+def test_scores_follow_the_formula_of_the_paper_on_a_logistic_scale() -> None:
+    """Two passages: their standard scores are 1 and -1 in each engine."""
+    fused = fuse([Hit(7, 0.6), Hit(8, 0.2)], [Hit(8, 9.0)], weight=0.75)
+    assert {f.id: f.score for f in fused} == {
+        7: pytest.approx(1 / (1 + math.exp(-(0.75 - 0.25)))),
+        8: pytest.approx(1 / (1 + math.exp(0.75 - 0.25))),
+    }
+
+
+def test_an_engine_that_finds_everything_equally_near_leaves_the_order_to_the_other() -> None:
+    """As an English embedding model does with Korean: its first places mean nothing, and its scores say so."""
+    dense = [Hit(i, 0.9 - i / 10_000) for i in range(40)]
+    lexical = [Hit(100, 20.0), Hit(39, 8.0), Hit(101, 7.5)]
+    fused = fuse(dense, lexical, [Hit(100, 0.8955), Hit(101, 0.8955)])
+    assert fused[0].id == 100
 
 
 def test_an_engine_without_hits_takes_no_part() -> None:
-    alone = reciprocal_rank_fusion({"dense": [3, 1, 2]})
-    assert reciprocal_rank_fusion({"dense": [3, 1, 2], "lexical": []}) == alone
-    assert alone[0].score == 1.0
+    for alone in (fuse([Hit(3, 0.9), Hit(1, 0.5)], []), fuse([], [Hit(3, 8.0), Hit(1, 2.0)])):
+        assert [f.id for f in alone] == [3, 1]
+        assert [f.score for f in alone] == pytest.approx([0.731, 0.269], abs=1e-3)
+    assert {f.similarity for f in fuse([], [Hit(3, 8.0)])} == {None}
+
+
+def test_equal_scores_are_not_blown_up_to_differences() -> None:
+    fused = fuse([Hit(1, 0.5 + 1e-9), Hit(2, 0.5)], [])
+    assert fused[0].score == pytest.approx(fused[1].score, abs=1e-3)
 
 
 def test_nothing_found_anywhere_is_an_empty_ranking() -> None:
-    assert reciprocal_rank_fusion({"dense": [], "lexical": []}) == []
+    assert fuse([], []) == []
 
 
-rankings = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20), unique=True), max_size=3)
+def _hits(low: float, high: float) -> st.SearchStrategy[list[Hit]]:
+    scored = st.dictionaries(st.integers(0, 20), st.floats(low, high))
+    return scored.map(lambda found: sorted((Hit(*item) for item in found.items()), key=lambda hit: -hit.score))
 
 
-@given(rankings)
-def test_every_hit_is_ranked_once_and_scores_lie_between_0_and_1(found: dict[str, list[int]]) -> None:
-    fused = reciprocal_rank_fusion(found)
-    assert sorted(f.id for f in fused) == sorted({i for ids in found.values() for i in ids})
+@given(_hits(-1.0, 1.0), _hits(0.01, 50.0))
+def test_every_hit_is_ranked_once_and_scores_lie_between_0_and_1(dense: list[Hit], lexical: list[Hit]) -> None:
+    fused = fuse(dense, lexical)
+    assert sorted(f.id for f in fused) == sorted({hit.chunk_id for hit in (*dense, *lexical)})
     scores = [f.score for f in fused]
     assert scores == sorted(scores, reverse=True)
-    assert all(0 < score <= 1 for score in scores)
-    assert reciprocal_rank_fusion(dict(reversed(found.items()))) == fused
+    assert all(0 <= score <= 1 for score in scores)

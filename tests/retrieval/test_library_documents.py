@@ -53,17 +53,6 @@ async def test_many_uploads_of_the_same_bytes_at_once_are_one_document(tmp_path:
     assert embedder.asked == -(-document.chunks // 2)  # each batch of two was embedded once
 
 
-async def test_the_document_of_a_file_is_found_by_its_bytes(tmp_path: Path, handbook: Path) -> None:
-    async with opened(tmp_path) as library:
-        await library.create_kb(TENANT, "k")
-        document = await add(library, "k", handbook)
-        copy = await upload(library, handbook, name="copy.pdf")
-        assert (await library.document_of_file(TENANT, "k", copy)).id == document.id
-        await library.create_kb(TENANT, "other")
-        with pytest.raises(NotFound):
-            await library.document_of_file(TENANT, "other", copy)
-
-
 async def test_a_document_is_watched_from_the_queue_to_searchable(tmp_path: Path, handbook: Path) -> None:
     async with opened(tmp_path) as library:
         await library.create_kb(TENANT, "k")
@@ -248,7 +237,7 @@ async def test_a_crowd_of_documents_is_published_in_few_generations(tmp_path: Pa
         ends = [await finished(library, document.id) for document in added]
         assert {document.state for document in ends} == {DocumentState.SEARCHABLE}
         (folder,) = (tmp_path / "home" / "indexes" / kb.id).iterdir()
-        assert json.loads((folder / "manifest.json").read_bytes())["documents"] == 12
+        assert json.loads((folder / "manifest.json").read_bytes())["chunks"] == 12
         found = await library.search(TENANT, "k", "Room 5 department 35", top_k=1)
         assert found[0].document == "5.pdf"
 

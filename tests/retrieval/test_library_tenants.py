@@ -51,7 +51,7 @@ ATTEMPTS: dict[str, Attempt] = {
     "add_document of their file": lambda t: t.library.add_document(INTRUDER, "mine", t.document.file_id),
     "list_documents": lambda t: t.library.list_documents(INTRUDER, t.document.kb_id),
     "get_document": lambda t: t.library.get_document(INTRUDER, t.document.id),
-    "document_of_file": lambda t: t.library.document_of_file(INTRUDER, "mine", t.document.file_id),
+    "attachment": lambda t: t.library.attachment(INTRUDER, t.document.kb_id, t.document.file_id),
     "remove_document": lambda t: t.library.remove_document(INTRUDER, t.document.id),
     "watch": watch_all,
     "search": lambda t: t.library.search(INTRUDER, t.document.kb_id, "hotel"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import sqlite3
 from pathlib import Path
 
@@ -9,7 +11,9 @@ from alembic import command
 
 from readahead_retrieval.store.migrate import alembic_config, migrate
 from readahead_retrieval.store.session import sqlite_url
-from tests.retrieval.library_parts import opened
+from readahead_retrieval.types import Document
+from tests.retrieval import pdf_samples as samples
+from tests.retrieval.library_parts import TENANT, add, opened
 
 
 def tables(path: Path) -> set[str]:
@@ -51,3 +55,42 @@ async def test_a_home_with_signs_in_its_name_opens(tmp_path: Path) -> None:
     async with opened(home) as library:
         await library.create_kb("a", "k")
     assert "knowledge_bases" in tables(home / "readahead.db")
+
+
+async def test_a_home_of_the_first_version_keeps_its_documents_and_seals_their_passwords(
+    tmp_path: Path, handbook: Path
+) -> None:
+    locked = samples.locked(tmp_path / "locked.pdf", handbook, user="sesame-4711", owner="owner")
+    home = tmp_path / "home"
+    async with opened(home) as library:
+        await library.create_kb(TENANT, "k")
+        document = await add(library, "k", locked, password="sesame-4711")
+    url = sqlite_url(home / "readahead.db")
+    await asyncio.to_thread(command.downgrade, alembic_config(url), "0001")
+    database = sqlite3.connect(home / "readahead.db")
+    database.execute("update documents set password = 'sesame-4711'")
+    database.commit()
+    database.close()
+
+    async with opened(home) as library:
+        (attachment,) = await library.attachments(TENANT, "k")
+        assert (attachment.document, attachment.attributes) == (replace_times(document, attachment.document), {})
+        assert [e.page for e in await library.search(TENANT, "k", "hotel nights", top_k=1)] == [2]
+        assert (await library.render_page(TENANT, document.id, 1)).startswith(b"\x89PNG")
+        kb = await library.get_kb(TENANT, "k")
+        assert (kb.last_active_at, kb.metadata, kb.expires_after_days) == (kb.created_at, {}, None)
+    await asyncio.to_thread(command.check, alembic_config(url))
+    assert "password" not in columns(home / "readahead.db", "documents")
+
+
+def replace_times(document: Document, other: Document) -> Document:
+    """The first version kept no times of a job."""
+    return dataclasses.replace(document, started_at=other.started_at, finished_at=other.finished_at)
+
+
+def columns(path: Path, table: str) -> set[str]:
+    database = sqlite3.connect(path)
+    try:
+        return {row[1] for row in database.execute(f"pragma table_info({table})")}
+    finally:
+        database.close()

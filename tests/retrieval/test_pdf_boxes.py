@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
-from PIL import Image
 
-from readahead_retrieval.errors import DocumentError, NotFound
-from readahead_retrieval.pdf.reader import ReadLimits, open_pdf, render_page
+from readahead_retrieval.pdf.images import PageImage, render_page
+from readahead_retrieval.pdf.limits import ReadLimits
+from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.types import Box, Page
 from tests.retrieval import pdf_samples as samples
+from tests.retrieval.reading import Pixels, covered, to_pixels
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
-Pixels = npt.NDArray[np.int16]
 Make = Callable[[Path], Path]
 
 
@@ -31,19 +28,8 @@ async def first_page(path: Path) -> Page:
 
 async def pixels(path: Path, *, boxes: Sequence[Box] = (), width: int = 1200) -> Pixels:
     """The drawn page, height × width × 3."""
-    png = await render_page(path, 1, limits=LIMITS, boxes=boxes, width=width)
-    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.int16)
-
-
-def covered(shape: tuple[int, ...], boxes: Sequence[Box], margin: int) -> npt.NDArray[np.bool_]:
-    """Which pixels lie in a box, or within `margin` pixels of one."""
-    height, width = shape[:2]
-    mask = np.zeros((height, width), dtype=bool)
-    for box in boxes:
-        top, bottom = int(box.y0 * height) - margin, int(np.ceil(box.y1 * height)) + margin
-        left, right = int(box.x0 * width) - margin, int(np.ceil(box.x1 * width)) + margin
-        mask[max(top, 0) : bottom, max(left, 0) : right] = True
-    return mask
+    png = await render_page(PageImage(path, 1, tuple(boxes), width), LIMITS)
+    return to_pixels(png)
 
 
 def plain(tmp_path: Path) -> Path:
@@ -136,26 +122,3 @@ async def test_a_very_long_page_is_drawn_small(tmp_path: Path) -> None:
     path = samples.write_pdf(tmp_path / "a.pdf", samples.lines("Banner", x=1, y=100), size=(10.0, 14_400.0))
     image = await pixels(path, width=3000)
     assert image.shape[0] * image.shape[1] <= 12_100_000
-
-
-async def test_a_page_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
-    path = plain(tmp_path)
-    for number in (0, 2, -1):
-        with pytest.raises(NotFound):
-            await render_page(path, number, limits=LIMITS)
-
-
-async def test_drawing_a_locked_file_needs_its_password(tmp_path: Path) -> None:
-    path = samples.locked(tmp_path / "b.pdf", plain(tmp_path), user="open", owner="owner")
-    with pytest.raises(DocumentError) as caught:
-        await render_page(path, 1, limits=LIMITS)
-    assert caught.value.code == "password_required"
-    png = await render_page(path, 1, limits=LIMITS, password="open")
-    assert png.startswith(b"\x89PNG")
-
-
-async def test_a_page_that_cannot_be_drawn_within_its_limits_fails_alone(tmp_path: Path) -> None:
-    path = samples.raw_pdf(tmp_path / "bomb.pdf", [samples.bomb_content(300 << 20)])
-    with pytest.raises(DocumentError) as caught:
-        await render_page(path, 1, limits=ReadLimits(memory_bytes=160 << 20))
-    assert caught.value.code == "too_large"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import document_error
-from readahead_retrieval.pdf.reader import ReadLimits, open_pdf
+from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.types import Page, PageQuality
 from tests.retrieval import pdf_samples as samples
+from tests.retrieval.reading import children, endless_pdf, killed_when_it_starts
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
@@ -30,17 +33,18 @@ async def error_of(path: Path, *, limits: ReadLimits = LIMITS, password: str | N
     return caught.value.code
 
 
-def children() -> list[int]:
-    """Reading processes that this one started and has not reaped; a zombie has lost its command line."""
-    found: list[int] = []
-    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    lines = {process: Path(f"/proc/{process}/cmdline").read_bytes() for process in found}
-    return [process for process, line in lines.items() if not line or b"readahead_retrieval.pdf" in line]
-
-
 def environment(process: int) -> bytes:
     return Path(f"/proc/{process}/environ").read_bytes()
+
+
+async def kill_readers(count: int) -> None:
+    """As a kernel short of memory does."""
+    killed: set[int] = set()
+    while len(killed) < count:
+        await asyncio.sleep(0.01)
+        for process in set(children()) - killed:
+            os.kill(process, signal.SIGKILL)
+            killed.add(process)
 
 
 def texts(pages: Sequence[Page]) -> list[str]:
@@ -71,6 +75,16 @@ async def test_printed_labels_are_kept_beside_physical_numbers(tmp_path: Path) -
     pages = await read(samples.labelled(tmp_path / "b.pdf", source, roman=2))
     assert [page.label for page in pages] == ["i", "ii", "1", "2", "3"]
     assert [page.number for page in pages] == [1, 2, 3, 4, 5]
+
+
+async def test_attached_files_are_named_because_they_are_not_read(tmp_path: Path) -> None:
+    source = samples.write_pdf(tmp_path / "a.pdf", samples.lines("See the attached figures."))
+    path = samples.with_attachments(tmp_path / "b.pdf", source, "figures.pdf", "plan.png")
+    async with open_pdf(path, LIMITS) as pdf:
+        assert pdf.notes == ("Attached files are not read: figures.pdf, plan.png. Upload them by themselves.",)
+        assert [page.text async for page in pdf.pages()] == ["See the attached figures."]
+    async with open_pdf(source, LIMITS) as pdf:
+        assert pdf.notes == ()
 
 
 async def test_a_locked_file_asks_for_its_password(tmp_path: Path) -> None:
@@ -163,12 +177,6 @@ async def test_a_file_whose_every_page_kills_the_reader_fails(tmp_path: Path) ->
     assert await error_of(path, limits=ReadLimits(timeout_s=60, memory_bytes=160 << 20)) == "too_large"
 
 
-def endless_pdf(path: Path, *, pages: int) -> Path:
-    """The second page never ends; the others are short."""
-    contents = [samples.text_content("Before."), b"/X Do", *[samples.text_content("After.")] * (pages - 2)]
-    return samples.raw_pdf(path, contents, objects=samples.endless_objects(9), resources=b"/XObject << /X 108 0 R >>")
-
-
 async def test_a_page_without_end_costs_only_itself(tmp_path: Path) -> None:
     path = endless_pdf(tmp_path / "endless.pdf", pages=3)
     pages = await read(path, limits=ReadLimits(timeout_s=3600, memory_bytes=4 << 30, page_timeout_s=0.5))
@@ -178,7 +186,42 @@ async def test_a_page_without_end_costs_only_itself(tmp_path: Path) -> None:
 
 async def test_a_file_without_end_times_out_and_leaves_no_process(tmp_path: Path) -> None:
     path = endless_pdf(tmp_path / "endless.pdf", pages=2)
-    assert await error_of(path, limits=ReadLimits(timeout_s=0.7, memory_bytes=4 << 30)) == "timed_out"
+    with pytest.raises(DocumentError) as caught:
+        await read(path, limits=ReadLimits(timeout_s=0.7, memory_bytes=4 << 30))
+    assert (caught.value.code, caught.value.retryable) == ("timed_out", True)
+    assert children() == []
+
+
+async def test_a_reader_killed_from_outside_goes_on_at_the_same_page(tmp_path: Path) -> None:
+    expected = [f"Page {number} of the book." for number in range(600)]
+    path = samples.write_pdf(tmp_path / "a.pdf", *map(samples.lines, expected))
+    pages: list[Page] = []
+    async with open_pdf(path, LIMITS) as pdf:
+        async for page in pdf.pages():
+            pages.append(page)
+            if page.number == 3:
+                os.kill(children()[0], signal.SIGKILL)
+    assert texts(pages) == expected
+    assert [page.number for page in pages] == list(range(1, 601))
+
+
+async def test_a_reader_killed_twice_over_one_page_fails_but_may_be_tried_again(tmp_path: Path) -> None:
+    path = endless_pdf(tmp_path / "endless.pdf", pages=3)
+    with pytest.raises(DocumentError) as caught:
+        async with open_pdf(path, ReadLimits(timeout_s=3600, memory_bytes=4 << 30)) as pdf:
+            async for _ in pdf.pages():
+                killing = asyncio.create_task(kill_readers(2))
+    await killing
+    assert (caught.value.code, caught.value.retryable) == ("interrupted", True)
+    assert children() == []
+
+
+async def test_a_reader_killed_while_it_opens_the_file_is_started_once_more(tmp_path: Path) -> None:
+    path = samples.write_pdf(tmp_path / "a.pdf", samples.lines("Still here."))
+    async with killed_when_it_starts(times=1):
+        assert texts(await read(path)) == ["Still here."]
+    async with killed_when_it_starts(times=2):
+        assert await error_of(path) == "interrupted"
     assert children() == []
 
 

@@ -13,8 +13,9 @@ from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen.canvas import Canvas
 
 from readahead_retrieval.pdf.clean import clean_line, clean_word, keeps_hyphen
+from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import judge
-from readahead_retrieval.pdf.reader import ReadLimits, open_pdf
+from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.types import Page, PageQuality
 from tests.retrieval import pdf_samples as samples
 
@@ -235,6 +236,7 @@ def test_the_hyphen_of_a_compound_stays(first: str, second: str, kept: bool) -> 
         (2000, 0, 0.0, PageQuality.OK),
         (2000, 100, 0.9, PageQuality.OK),
         (2000, 900, 0.0, PageQuality.GARBAGE),
+        (2000, 340, 0.0, PageQuality.GARBAGE),
         (12, 0, 0.95, PageQuality.NEEDS_OCR),
         (12, 0, 0.1, PageQuality.OK),
         (0, 0, 0.4, PageQuality.NEEDS_OCR),

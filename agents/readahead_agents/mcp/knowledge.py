@@ -14,6 +14,7 @@ from readahead_agents.mcp.knowledge_results import (
     DocumentInfo,
     DocumentPages,
     GroundedAnswer,
+    JobInfo,
     KnowledgeBases,
     Line,
     Lines,
@@ -21,11 +22,13 @@ from readahead_agents.mcp.knowledge_results import (
     Passages,
     Removed,
     document_info,
+    job_info,
     kb_info,
     page_uri,
     passage,
     source,
 )
+from readahead_retrieval import job_desk
 from readahead_retrieval.errors import NotFound, QueryError
 from readahead_retrieval.grep import LinePattern, grep
 from readahead_retrieval.library import Library
@@ -149,15 +152,19 @@ class Knowledge:
                     await tell(message)
                 yield event
 
-    async def add(self, kb: str | None, name: str, content: bytes) -> DocumentInfo:
+    async def add(self, kb: str | None, name: str, content: bytes) -> JobInfo:
         chosen = await self._kb(kb)
         file = await self.library.save_file(self.tenant, name, _once(content))
-        return document_info(await self.library.add_document(self.tenant, chosen.id, file.id))
+        document = await self.library.add_document(self.tenant, chosen.id, file.id)
+        return job_info(await self.library.jobs.get(self.tenant, job_desk.id_of(document.id)))
 
     async def remove(self, document_id: str) -> Removed:
         document = await self.library.get_document(self.tenant, document_id)
         await self.library.remove_document(self.tenant, document_id)
         return Removed(document_id=document.id, document=document.name)
+
+    async def job(self, job_id: str) -> JobInfo:
+        return job_info(await self.library.jobs.get(self.tenant, job_id))
 
     async def document(self, document_id: str) -> DocumentInfo:
         return document_info(await self.library.get_document(self.tenant, document_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from readahead_retrieval.types import Citation, Document, Evidence, KnowledgeBase
+from readahead_retrieval.types import Citation, Document, Evidence, Job, KnowledgeBase
 
 
 def page_uri(document_id: str, page: int) -> str:
@@ -33,6 +33,14 @@ class DocumentInfo(BaseModel):
     error_code: str | None = None
     error_message: str | None = None
     uri: str
+
+
+class JobInfo(BaseModel):
+    """The making of a document, from the queue to its end."""
+
+    job_id: str
+    position: int | None = Field(description="Place in the queue, 1 is next; null once it is being read.")
+    document: DocumentInfo
 
 
 class KnowledgeBases(BaseModel):
@@ -152,6 +160,10 @@ def document_info(document: Document) -> DocumentInfo:
         error_message=document.error_message,
         uri=f"doc://{document.id}",
     )
+
+
+def job_info(job: Job) -> JobInfo:
+    return JobInfo(job_id=job.id, position=job.position, document=document_info(job.document))
 
 
 def passage(found: Evidence) -> Passage:

@@ -21,6 +21,7 @@ from readahead_agents.mcp.knowledge_results import (
     DocumentInfo,
     DocumentPages,
     GroundedAnswer,
+    JobInfo,
     KnowledgeBases,
     Lines,
     Passages,
@@ -107,10 +108,10 @@ def _add_reading_tools(server: MCPServer, caller: Caller) -> None:
 
     @server.tool(annotations=_READS, structured_output=True)
     async def job_get(
-        job_id: Annotated[str, Field(description="A document's id: each has one job.", max_length=64)],
-    ) -> DocumentInfo:
+        job_id: Annotated[str, Field(description="A job's id, job_…", max_length=64)],
+    ) -> JobInfo:
         """Tells how far the reading of a document has come, and why it failed where it did."""
-        return await _told(caller().document(job_id))
+        return await _told(caller().job(job_id))
 
     @server.tool(annotations=_READS, structured_output=True)
     async def kb_ask(
@@ -157,7 +158,7 @@ def _add_writing_tools(server: MCPServer, caller: Caller) -> None:
         name: Annotated[str, Field(description="The file's name, with .pdf.", min_length=1, max_length=255)],
         content_base64: Annotated[str, Field(description="The PDF, in base64.", max_length=MAX_CONTENT_CHARS)],
         kb: Kb = None,
-    ) -> DocumentInfo:
+    ) -> JobInfo:
         """Adds a PDF to a knowledge base. Returns at once; job_get tells how far its reading has come."""
         return await _told(caller().add(kb, name, _decoded(content_base64)))
 

@@ -50,6 +50,11 @@ async def _models(tenant: str, context: GatewayContext) -> list[Mapping[str, Any
     return [*await context.llm.list_models(), *(_kb_entry(kb) for kb in kbs)]
 
 
+def model_name(kb: KnowledgeBase) -> str:
+    """By its id where an older one has its name."""
+    return KB_PREFIX + (kb.name if kb.owns_name else kb.id)
+
+
 def _kb_entry(kb: KnowledgeBase) -> Mapping[str, Any]:
     created = int(kb.created_at.timestamp())
-    return {"id": KB_PREFIX + kb.name, "object": "model", "created": created, "owned_by": "readahead"}
+    return {"id": model_name(kb), "object": "model", "created": created, "owned_by": "readahead"}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from readahead_platform.errors import ApiError
+from readahead_platform.api.attribute_filters import Comparison, Compound
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
-from readahead_retrieval.types import Evidence
+from readahead_retrieval.library import Library
+from readahead_retrieval.types import Attachment, Evidence
 
 router = APIRouter()
+MAX_QUERIES = 32
 
 
 class RankingOptions(BaseModel):
@@ -26,50 +27,71 @@ class RankingOptions(BaseModel):
 
 
 class SearchRequest(BaseModel):
-    """OpenAI's body; filters are refused rather than ignored, for ignoring them would return too much."""
+    """OpenAI's body; `rewrite_query` changes nothing, as a query by itself has no conversation to be rewritten from."""
 
     model_config = ConfigDict(extra="ignore")
 
-    query: str | list[str]
+    query: str | Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES)]
     max_num_results: int = Field(default=10, ge=1, le=50)
-    filters: dict[str, Any] | None = None
+    filters: Comparison | Compound | None = None
     ranking_options: RankingOptions = RankingOptions()
+    rewrite_query: bool = False
 
 
 @router.post("/v1/vector_stores/{store}/search")
 async def search(store: str, body: SearchRequest, tenant: Tenant, context: Context) -> dict[str, Any]:
-    if body.filters is not None:
-        raise ApiError(400, "Filters by attributes are not supported.", param="filters", code="unsupported_value")
     queries = [body.query] if isinstance(body.query, str) else body.query
-    found = await context.library.search(tenant, store, "\n".join(queries), body.max_num_results)
+    found = await _found(store, body, "\n".join(queries), tenant, context.library)
     floor = body.ranking_options.score_threshold
-    kept = [passage for passage in found if floor is None or passage.score >= floor]
-    file_ids = await _file_ids(tenant, context, kept)
+    kept = [passage for passage in found if floor is None or _score(passage) >= floor]
+    files = await _files(tenant, store, context, body.filters) if kept else {}
     return {
         "object": "vector_store.search_results.page",
         "search_query": queries,
-        "data": [_result(passage, file_ids[passage.document_id]) for passage in kept],
+        "data": [_result(passage, files[passage.document_id]) for passage in kept if passage.document_id in files],
         "has_more": False,
         "next_page": None,
     }
 
 
-async def _file_ids(tenant: str, context: GatewayContext, found: Sequence[Evidence]) -> dict[str, str]:
-    documents = {passage.document_id for passage in found}
-    return {id_: (await context.library.get_document(tenant, id_)).file_id for id_ in documents}
+async def _found(store: str, body: SearchRequest, query: str, tenant: str, library: Library) -> list[Evidence]:
+    if body.filters is None:
+        return await library.search(tenant, store, query, body.max_num_results)
+    documents = await library.matching(tenant, store, body.filters.matches)
+    if not documents:
+        return []
+    return await library.search(tenant, store, query, body.max_num_results, documents)
 
 
-def _result(passage: Evidence, file_id: str) -> dict[str, Any]:
+async def _files(
+    tenant: str, store: str, context: GatewayContext, filters: Comparison | Compound | None
+) -> dict[str, Attachment]:
+    """By document, the oldest of its files that passes the filters."""
+    files: dict[str, Attachment] = {}
+    for attachment in await context.library.attachments(tenant, store):
+        if filters is None or filters.matches(attachment.attributes):
+            files.setdefault(attachment.document.id, attachment)
+    return files
+
+
+def _score(passage: Evidence) -> float:
+    """OpenAI's score is a similarity from 0 to 1; the order is the fused ranking's, which knows words too."""
+    return min(max(passage.similarity, 0.0), 1.0)
+
+
+def _result(passage: Evidence, file: Attachment) -> dict[str, Any]:
     return {
-        "file_id": file_id,
-        "filename": passage.document,
-        "score": passage.score,
-        "attributes": {},
+        "file_id": file.file_id,
+        "filename": file.name,
+        "score": _score(passage),
+        "attributes": dict(file.attributes),
         "content": [{"type": "text", "text": passage.text}],
         "document_id": passage.document_id,
+        "chunk_id": str(passage.chunk_id),
         "page": passage.page,
         "last_page": passage.last_page,
         "page_label": passage.page_label,
         "similarity": passage.similarity,
+        "fused_score": passage.score,
         "ranks": passage.ranks,
     }

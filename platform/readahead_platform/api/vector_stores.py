@@ -4,29 +4,49 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections import Counter
 from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_platform.api.listing import Paging, list_page
+from readahead_platform.api.models import model_name
+from readahead_platform.api.vector_store_fields import (
+    ChunkingStrategy,
+    ExpiresAfter,
+    FileRequest,
+    Metadata,
+    file_counts,
+    new_file,
+)
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
-from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
-from readahead_retrieval.types import DocumentState, KnowledgeBase
+from readahead_retrieval.types import KnowledgeBase
 
 router = APIRouter()
 
 
 class VectorStoreRequest(BaseModel):
-    """OpenAI's other fields (chunking_strategy, expires_after, metadata) are accepted and have no effect."""
+    """OpenAI's `description` is accepted and has no effect."""
 
     model_config = ConfigDict(extra="ignore")
 
     name: str | None = None
     file_ids: list[str] = Field(default_factory=list, max_length=500)
+    chunking_strategy: ChunkingStrategy | None = None
+    metadata: Metadata | None = None
+    expires_after: ExpiresAfter | None = None
+
+
+class VectorStoreUpdate(BaseModel):
+    """What is absent stays; a null takes the expiry or the metadata away."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str | None = None
+    metadata: Metadata | None = None
+    expires_after: ExpiresAfter | None = None
 
 
 @router.post("/v1/vector_stores")
@@ -34,21 +54,40 @@ async def create(body: VectorStoreRequest, tenant: Tenant, context: Context) -> 
     """Makes a knowledge base; its files are checked first, so that a wrong id leaves nothing half made."""
     for file_id in body.file_ids:
         await context.library.get_file(tenant, file_id)
-    kb = await context.library.create_kb(tenant, body.name or f"store-{secrets.token_hex(4)}")
+    kb = await context.library.create_kb(
+        tenant,
+        body.name or f"store-{secrets.token_hex(4)}",
+        allow_same_name=True,
+        metadata=body.metadata,
+        expires_after_days=body.expires_after.days if body.expires_after else None,
+    )
     for file_id in body.file_ids:
-        await context.library.add_document(tenant, kb.id, file_id)
-    return await _one(tenant, context, kb.id)
+        request = FileRequest(file_id=file_id, chunking_strategy=body.chunking_strategy)
+        await context.library.attach(tenant, kb.id, new_file(request))
+    return store_object(await context.library.get_kb(tenant, kb.id))
+
+
+@router.post("/v1/vector_stores/{store}")
+async def update(store: str, body: VectorStoreUpdate, tenant: Tenant, context: Context) -> dict[str, Any]:
+    """Also is how an expired store comes back: it counts as a use."""
+    values: dict[str, Any] = {}
+    if body.name is not None:
+        values["name"] = body.name
+    if "metadata" in body.model_fields_set:
+        values["metadata"] = body.metadata or {}
+    if "expires_after" in body.model_fields_set:
+        values["expires_after_days"] = body.expires_after.days if body.expires_after else None
+    return store_object(await context.library.update_kb(tenant, store, values))
 
 
 @router.get("/v1/vector_stores")
 async def list_stores(tenant: Tenant, context: Context, paging: Paging) -> dict[str, Any]:
-    kbs = await context.library.list_kbs(tenant)
-    return list_page([await _store_object(tenant, context, kb) for kb in kbs], paging)
+    return list_page([store_object(kb) for kb in await context.library.list_kbs(tenant)], paging)
 
 
 @router.get("/v1/vector_stores/{store}")
 async def get_store(store: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return await _one(tenant, context, store)
+    return store_object(await context.library.get_kb(tenant, store))
 
 
 @router.delete("/v1/vector_stores/{store}")
@@ -60,29 +99,28 @@ async def delete_store(store: str, tenant: Tenant, context: Context) -> dict[str
     return {"id": kb.id, "object": "vector_store.deleted", "deleted": True}
 
 
-async def _one(tenant: str, context: GatewayContext, store: str) -> dict[str, Any]:
-    return await _store_object(tenant, context, await context.library.get_kb(tenant, store))
-
-
-async def _store_object(tenant: str, context: GatewayContext, kb: KnowledgeBase) -> dict[str, Any]:
-    states = Counter(document.state for document in await context.library.list_documents(tenant, kb.id))
-    counts = {
-        "completed": states[DocumentState.SEARCHABLE],
-        "failed": states[DocumentState.FAILED],
-        "cancelled": states[DocumentState.CANCELLED],
-        "total": states.total(),
-    }
-    counts["in_progress"] = 2 * counts["total"] - sum(counts.values())
-    created = int(kb.created_at.timestamp())
+def store_object(kb: KnowledgeBase) -> dict[str, Any]:
+    """OpenAI's shape, and the model's name to chat with it."""
+    expires = kb.expires_at
     return {
         "id": kb.id,
         "object": "vector_store",
-        "created_at": created,
-        "last_active_at": created,
+        "created_at": int(kb.created_at.timestamp()),
+        "last_active_at": int(kb.last_active_at.timestamp()),
         "name": kb.name,
-        "model": f"kb/{kb.name}",
-        "status": "in_progress" if counts["in_progress"] else "completed",
+        "model": model_name(kb),
+        "status": _status(kb),
         "usage_bytes": kb.bytes,
-        "file_counts": counts,
-        "metadata": {},
+        "file_counts": file_counts(kb.files),
+        "metadata": dict(kb.metadata),
+        "expires_after": None
+        if kb.expires_after_days is None
+        else {"anchor": "last_active_at", "days": kb.expires_after_days},
+        "expires_at": None if expires is None else int(expires.timestamp()),
     }
+
+
+def _status(kb: KnowledgeBase) -> str:
+    if kb.expired:
+        return "expired"
+    return "in_progress" if kb.files.in_progress else "completed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,14 @@ _POLL_S = 0.25
 
 
 def add_documents(
-    client: GatewayClient, store: str, files: Sequence[Path], password: str | None, *, as_json: bool
+    client: GatewayClient, store: str, files: Sequence[Path], password: str | None, *, replace: bool, as_json: bool
 ) -> list[dict[str, Any]]:
-    """The documents in the order of `files`, each as `document_summary` has it; what is refused stops no other."""
+    """The documents in the order of `files`, each as `document_summary` has it; what is refused stops no other.
+
+    With `replace` a file takes the place of one of its name that was there before, once it is searchable; files of one
+    name within `files`, which come from different folders, stay side by side.
+    """
+    names = Counter(path.name for path in files)
     base = f"/v1/vector_stores/{store}/files"
     with progress_view(as_json=as_json) as view:
         added: list[str | dict[str, Any]] = []
@@ -25,7 +31,8 @@ def add_documents(
             view.update(path.name, "uploading", 0, 0)
             try:
                 file_id = client.upload(path)["id"]
-                client.post(base, {"file_id": file_id, "password": password})
+                alone = names[path.name] == 1
+                client.post(base, {"file_id": file_id, "password": password, "replace": replace and alone})
                 added.append(file_id)
             except CommandRefused as refusal:
                 view.update(path.name, "failed", 0, 0)

@@ -16,15 +16,18 @@ _DEPTH = 10
 
 
 def evaluate(
-    kb: Annotated[str, typer.Argument(help="Knowledge base.")],
-    questions: Annotated[Path, typer.Argument(help="A JSON object a line: question, answers, document, page.")],
+    kb: Annotated[str | None, typer.Argument(help="Knowledge base.")] = None,
+    questions: Annotated[
+        Path | None, typer.Argument(help="A JSON object a line: question, answers, document, page.")
+    ] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="A BEIR folder, or PDFs with questions.jsonl; needs no server.")
+    ] = None,
     search_only: Annotated[bool, typer.Option("--search-only", help="Do not ask the model.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure search and answers on questions with known pages."""
-    import asyncio
-
-    report = asyncio.run(_evaluate(kb, questions, search_only=search_only, as_json=as_json))
+    report = _report(kb, questions, dataset, search_only=search_only, as_json=as_json)
     if as_json:
         print_json(report.as_dict())
         return
@@ -35,6 +38,20 @@ def evaluate(
     print_table(("METRIC", "MEAN", "95% INTERVAL"), rows)
     for miss in report.misses:
         typer.echo(f"miss ({', '.join(miss['wrong'])}): {miss['question']}")
+
+
+def _report(
+    kb: str | None, questions: Path | None, dataset: Path | None, *, search_only: bool, as_json: bool
+) -> Report:
+    import asyncio
+
+    from readahead_platform.commands.evaluate_dataset import evaluate_folder
+
+    if dataset is not None and kb is None:
+        return evaluate_folder(dataset, as_json=as_json)
+    if dataset is not None or kb is None or questions is None:
+        raise typer.BadParameter("Name a knowledge base and a file of questions, or --dataset alone.")
+    return asyncio.run(_evaluate(kb, questions, search_only=search_only, as_json=as_json))
 
 
 async def _evaluate(kb: str, questions: Path, *, search_only: bool, as_json: bool) -> Report:

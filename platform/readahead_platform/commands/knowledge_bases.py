@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,8 @@ def create(name: Name, as_json: AsJson = False) -> None:
     if not name.strip():  # the API makes one up, for programs that name nothing
         raise CommandFailed("The name is empty: give the knowledge base one.", "invalid_name")
     with _client() as client:
+        if _find(client, name) is not None:  # the API allows it, but here names are all there is to tell them apart
+            raise CommandFailed(f"A knowledge base {name!r} exists already.", "already_exists")
         store = client.post("/v1/vector_stores", {"name": name})
     if as_json:
         print_json({"knowledge_base": _summary(store)})
@@ -59,13 +62,14 @@ def add(
     name: Name,
     files: Annotated[list[Path], typer.Argument(help="PDF files.")],
     password: Annotated[str | None, typer.Option(help="Opens password-protected files.")] = None,
+    keep_old: Annotated[bool, typer.Option(help="Keep older files of the same names beside these.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Add documents and wait until they are searchable. A file that fails stops no other; exit code 1 then."""
     from readahead_platform.commands.add_documents import add_documents
 
     with _client() as client:
-        documents = add_documents(client, id_of(client, name), files, password, as_json=as_json)
+        documents = add_documents(client, id_of(client, name), files, password, replace=not keep_old, as_json=as_json)
     failed = [document for document in documents if document["state"] != "searchable"]
     if as_json:
         print_json({"documents": documents})
@@ -158,16 +162,26 @@ def _client() -> Any:
 
 
 def id_of(client: GatewayClient, name: str) -> str:
-    """A name may hold any character, so it is found in the list instead of being put in a path."""
-    stores = client.entries("/v1/vector_stores", limit=10_000)
-    found = next((store["id"] for store in stores if name in {store["name"], store["id"]}), None)
+    """Of the knowledge base that the name, or the id, means."""
+    found = _find(client, name)
     if found is None:
         raise CommandFailed(
             f"No knowledge base {name!r} was found; `readahead kb list` shows those there are, and "
             f"`readahead kb create {shlex.quote(name)}` makes it.",
             "not_found",
         )
-    return str(found)
+    return str(found["id"])
+
+
+def _find(client: GatewayClient, name: str) -> dict[str, Any] | None:
+    """A name may hold any character, so it is found in the list instead of being put in a path.
+
+    Where several bear it, it means the oldest.
+    """
+    stores = client.entries("/v1/vector_stores", limit=10_000, order="asc")
+    by_id = next((store for store in stores if store["id"] == name), None)
+    named = unicodedata.normalize("NFC", name).strip()
+    return by_id or next((store for store in stores if store["name"] == named), None)
 
 
 def _document(held: list[dict[str, Any]], wanted: str, kb: str) -> dict[str, Any]:

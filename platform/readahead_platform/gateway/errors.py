@@ -62,6 +62,13 @@ def _unavailable(code: str) -> Callable[[Any], ApiError]:
     return convert
 
 
+def _document_error(error: retrieval.DocumentError) -> ApiError:
+    """Only where the same bytes may succeed later is it worth a retry."""
+    if error.retryable:
+        return _unavailable(error.code)(error)
+    return ApiError(400, error.message, param="file", code=error.code)
+
+
 def _refused(error: agent.LanguageModelRefused) -> ApiError:
     """The model server's own words; what it blames on us (its 401, its 5xx) is no fault of the caller."""
     if error.status in {400, 404, 413, 422}:
@@ -95,11 +102,15 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     retrieval.NotFound: lambda error: ApiError(404, error.message, code="not_found"),
     retrieval.AlreadyExists: _bad_request("already_exists", "name"),  # not 409: SDKs retry that
     retrieval.InvalidName: _bad_request("invalid_name", "name"),
-    retrieval.DocumentError: lambda error: ApiError(400, error.message, param="file", code=error.code),
+    retrieval.DocumentError: _document_error,
     retrieval.EmptyKnowledgeBase: _bad_request("knowledge_base_empty", "model"),
     retrieval.QueryError: _bad_request("invalid_query", "query"),
     retrieval.EmbedderUnavailable: lambda error: _embedder(error),
     retrieval.EmbedderRefused: lambda error: _embedder(error),
+    retrieval.InvalidState: _bad_request("invalid_state"),
+    retrieval.KnowledgeBaseExpired: _bad_request("knowledge_base_expired"),
+    retrieval.StorageFull: lambda error: _server_error(507, error.message, "disk_full"),
+    retrieval.Busy: _unavailable("busy"),
     retrieval.IndexDamaged: _unavailable("index_rebuilding"),
     agent.LanguageModelUnavailable: _unavailable("model_unavailable"),
     agent.LanguageModelRefused: _refused,

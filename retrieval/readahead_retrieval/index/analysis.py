@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-VERSION = 1
-"""Written into the manifest: an index is read with the analysis that made it."""
+VERSION = 2
+"""Written into the manifest: an index is read with the analysis that made it. Counts the lexical index's own too."""
 
 _CJK = "ᄀ-ᇿ぀-ヿ㐀-䶿一-鿿가-힣豈-﫿"
 _TOKEN = re.compile(rf"\d+(?:[.,]\d+)+|[{_CJK}]+|[^\W_{_CJK}]+")

@@ -12,11 +12,10 @@ from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.errors import IndexDamaged
 from readahead_retrieval.index import manifest as manifests
 from readahead_retrieval.index.analysis import VERSION as ANALYSIS_VERSION
-from readahead_retrieval.index.dense import DenseIndex, FlatIndex
+from readahead_retrieval.index.dense import DenseWriter, LayeredIndex
 from readahead_retrieval.index.lexical import LexicalIndex, LexicalWriter
 from readahead_retrieval.index.manifest import Manifest
 
-_DENSE = "dense.faiss"
 _LEXICAL = "lexical"
 PARTIAL_SUFFIX = ".partial"
 
@@ -35,9 +34,12 @@ class Entry:
 class Generation:
     """Open for reading. Whoever holds it may search it, also after a newer one was published."""
 
+    folder: Path
     manifest: Manifest
-    dense: DenseIndex
+    dense: LayeredIndex
     lexical: LexicalIndex
+    stamp: manifests.Stamp
+    """Of the files as they were verified; see `untouched`."""
 
     @classmethod
     def open(cls, folder: Path, manifest_sha256: str) -> Generation:
@@ -48,7 +50,8 @@ class Generation:
         """
         manifest = manifests.verified(folder, manifest_sha256)
         try:
-            opened = cls(manifest, FlatIndex.read(folder / _DENSE), LexicalIndex(folder / _LEXICAL))
+            stamp = manifests.stamp(folder, manifest)
+            opened = cls(folder, manifest, LayeredIndex.read(folder), LexicalIndex(folder / _LEXICAL), stamp)
         except (RuntimeError, ValueError, OSError) as error:  # FAISS and tantivy raise these for a broken file
             raise IndexDamaged(f"{folder} does not open: {error}.") from error
         if not manifest.chunks == opened.dense.count == opened.lexical.count:
@@ -57,11 +60,29 @@ class Generation:
             )
         return opened
 
+    def untouched(self) -> bool:
+        """Whether every file still is the one that was verified. Files are mapped: a change would be answered from."""
+        try:
+            return manifests.stamp(self.folder, self.manifest) == self.stamp
+        except OSError:
+            return False
+
+    def extends_to(self, kb_id: str, embedding_model: str, added: int, removed: int) -> bool:
+        """Whether the next generation is better laid over this one than made whole."""
+        same = (self.manifest.kb_id, self.manifest.embedding_model) == (kb_id, embedding_model)
+        return same and self.dense.takes(added, removed)
+
 
 class GenerationWriter:
-    """Writes beside, as `<name>.partial`; `publish` renames. Every method blocks: call them in a thread."""
+    """Writes beside, as `<name>.partial`; `publish` renames. Every method blocks: call them in a thread.
 
-    def __init__(self, folder: Path, kb_id: str, embedding_model: str, dimension: int) -> None:
+    Args:
+        base: A generation that the new one holds too, but for what is removed; its files are shared, not copied.
+    """
+
+    def __init__(
+        self, folder: Path, kb_id: str, embedding_model: str, dimension: int, base: Generation | None = None
+    ) -> None:
         self.folder = folder
         self._partial = folder.with_name(folder.name + PARTIAL_SUFFIX)
         shutil.rmtree(self._partial, ignore_errors=True)
@@ -69,22 +90,26 @@ class GenerationWriter:
         self._kb_id = kb_id
         self._embedding_model = embedding_model
         self._dimension = dimension
-        self._documents: set[str] = set()
-        self._chunks = 0
-        self._dense = FlatIndex.empty(dimension)
-        self._lexical = LexicalWriter(self._partial / _LEXICAL)
+        self._chunks = base.manifest.chunks if base else 0
+        self._dense = DenseWriter(self._partial, dimension, base.dense if base else None)
+        self._lexical = LexicalWriter(self._partial / _LEXICAL, base.folder / _LEXICAL if base else None)
 
     def add(self, entries: Sequence[Entry], vectors: Vectors) -> None:
         self._dense.add([e.chunk_id for e in entries], vectors)
         for entry in entries:
             self._lexical.add(entry.chunk_id, entry.document_id, entry.text)
-            self._documents.add(entry.document_id)
         self._chunks += len(entries)
+
+    def remove(self, chunk_ids: Sequence[int]) -> None:
+        """Of the base's; each at most once."""
+        self._dense.remove(chunk_ids)
+        self._lexical.remove(chunk_ids)
+        self._chunks -= len(chunk_ids)
 
     def publish(self) -> str:
         """Makes the folder appear, whole. Returns the manifest's SHA-256."""
         self._lexical.finish()
-        self._dense.write(self._partial / _DENSE)
+        self._dense.finish()
         sha256 = manifests.write(self._partial, self._manifest())
         self._partial.rename(self.folder)
         _sync_folder(self.folder.parent)
@@ -102,10 +127,7 @@ class GenerationWriter:
             dimension=self._dimension,
             normalised=True,
             analysis=ANALYSIS_VERSION,
-            documents=len(self._documents),
             chunks=self._chunks,
-            vectors=self._dense.count,
-            entries=self._chunks,
             files=manifests.sum_files(self._partial),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,11 @@ import msgspec
 from readahead_retrieval.errors import IndexDamaged
 from readahead_retrieval.index.analysis import VERSION as ANALYSIS_VERSION
 
-FORMAT = 1
+FORMAT = 2
 FILE_NAME = "manifest.json"
+READERS = 4
+
+Stamp = tuple[tuple[int, int, int], ...]
 
 
 class FileSum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,14 +28,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     kb_id: str
     embedding_model: str
+    """Name, revision and prefixes, as `Embedder.model_id` has them."""
     dimension: int
     normalised: bool
     analysis: int
-    documents: int
     chunks: int
-    """Rows that the database gave: vectors and entries must equal it."""
-    vectors: int
-    entries: int
+    """Rows that the database gave: vectors and lexical entries must be as many."""
     files: dict[str, FileSum]
     """By path within the folder."""
 
@@ -67,9 +69,16 @@ def verified(folder: Path, sha256: str) -> Manifest:
         raise IndexDamaged(f"{folder / FILE_NAME} cannot be read: {error}.") from error
     if (manifest.format, manifest.analysis) != (FORMAT, ANALYSIS_VERSION):
         raise IndexDamaged(f"{folder} was made by another version: format {manifest.format}.")
-    for name, expected in manifest.files.items():
-        _check(folder / name, expected)
+    with ThreadPoolExecutor(READERS) as readers:  # hashing a gigabyte takes a second, and lets go of the interpreter
+        for _ in readers.map(lambda item: _check(folder / item[0], item[1]), manifest.files.items()):
+            pass
     return manifest
+
+
+def stamp(folder: Path, manifest: Manifest) -> Stamp:
+    """Size, time and place of every file: what no write leaves as it was. Raises OSError where one is missing."""
+    found = ((folder / name).stat() for name in manifest.files)
+    return tuple((stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in found)
 
 
 def _check(path: Path, expected: FileSum) -> None:

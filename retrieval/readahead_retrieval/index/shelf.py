@@ -35,6 +35,9 @@ class Shelf:
         """
         lock = self._opening.setdefault(kb_id, asyncio.Lock())
         async with lock:
+            held = self._open.get(kb_id)
+            if held is not None and not await asyncio.to_thread(held.untouched):
+                self.forget(kb_id)
             if kb_id not in self._open:
                 async with self._database.reading() as session:
                     published = await generations.current(session, kb_id)

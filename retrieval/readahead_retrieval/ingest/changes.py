@@ -7,6 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+QUEUE = "queue"
+"""Its change: places in the queue have moved."""
+
 
 class Changes:
     """One event for each watcher; a watcher that is slow sees the latest change only."""
@@ -14,17 +17,20 @@ class Changes:
     def __init__(self) -> None:
         self._watchers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
-    def notify(self, document_id: str) -> None:
-        for event in self._watchers.get(document_id, ()):
+    def notify(self, name: str) -> None:
+        for event in self._watchers.get(name, ()):
             event.set()
 
     @contextmanager
-    def watching(self, document_id: str) -> Iterator[asyncio.Event]:
+    def watching(self, *names: str) -> Iterator[asyncio.Event]:
+        """One event for all of these: documents' ids, and `QUEUE`."""
         event = asyncio.Event()
-        self._watchers[document_id].add(event)
+        for name in names:
+            self._watchers[name].add(event)
         try:
             yield event
         finally:
-            self._watchers[document_id].discard(event)
-            if not self._watchers[document_id]:
-                del self._watchers[document_id]
+            for name in names:
+                self._watchers[name].discard(event)
+                if not self._watchers[name]:
+                    del self._watchers[name]

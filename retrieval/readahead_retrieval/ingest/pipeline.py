@@ -10,16 +10,19 @@ from readahead_retrieval.chunking import chunk_pages
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
 from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import document_error
-from readahead_retrieval.pdf.reader import PdfReader, ReadLimits, open_pdf
+from readahead_retrieval.pdf.reader import PdfReader, open_pdf
+from readahead_retrieval.pdf.recognise import Recognition, find_recognition
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents, jobs, pages
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.codec import encode_integers
 from readahead_retrieval.store.models import DocumentRow
+from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.tokens import TokenCounter
-from readahead_retrieval.types import Chunk, DocumentState, Page
+from readahead_retrieval.types import DocumentState, Page
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +33,7 @@ MAX_BACKOFF_S = 30.0
 
 
 class DocumentGone(Exception):
-    """Removed while it was worked on: stop, there is nothing left to do."""
+    """Removed or cancelled while it was worked on: stop, there is nothing left to do."""
 
 
 class Pipeline:
@@ -41,6 +44,7 @@ class Pipeline:
         settings: RetrievalSettings,
         database: Database,
         blobs: Blobs,
+        seal: Seal,
         embedder: Embedder,
         counter: TokenCounter,
         changes: Changes,
@@ -48,20 +52,25 @@ class Pipeline:
         self._settings = settings
         self._database = database
         self._blobs = blobs
+        self._seal = seal
         self._embedder = embedder
         self._counter = counter
         self._changes = changes
         self._limits = read_limits(settings)
+        self._recognition: Recognition | None = None
+        """Looked for when the first document comes."""
 
     async def run(self, document_id: str) -> None:
         """Raises `DocumentError` where the document cannot be made searchable, and `DocumentGone`."""
         row, tenant = await self._load(document_id)
+        if row.state == DocumentState.CANCELLED:
+            raise DocumentGone
         async with self._database.reading() as session:
             extracted = row.pages > 0 and await pages.count(session, document_id) == row.pages
         if not extracted:
             await self._extract(row, tenant)
         if row.chunks == 0:
-            await self._chunk(document_id)
+            await self._chunk(row)
         await self._embed(document_id)
         await self._hand_over(document_id)
 
@@ -74,40 +83,55 @@ class Pipeline:
 
     async def _extract(self, row: DocumentRow, tenant: str) -> None:
         await self._change(row.id, state=DocumentState.EXTRACTING.value)
-        async with open_pdf(self._blobs.path(tenant, row.file_id), self._limits, row.password) as pdf:
+        password = None if row.sealed_password is None else self._seal.open(row.sealed_password)
+        recognition = await self._find_recognition()
+        async with self._database.reading() as session:
+            done = await pages.count(session, row.id)
+        path = self._blobs.path(tenant, row.file_id)
+        async with open_pdf(path, self._limits, password, recognition=recognition, first_page=done + 1) as pdf:
             await self._change(row.id, pages=pdf.page_count)
             await self._store_pages(row.id, pdf)
         async with self._database.reading() as session:
-            error = document_error(await pages.load_text(session, row.id))
+            error = document_error(await pages.load_text(session, row.id), recognition.engine.missing)
         if error is not None:
             raise error
 
+    async def _find_recognition(self) -> Recognition:
+        if self._recognition is None:
+            self._recognition = await asyncio.to_thread(
+                find_recognition,
+                self._settings.ocr_languages.split("+"),
+                enabled=self._settings.ocr == "auto",
+                max_pages=self._settings.ocr_max_pages,
+                page_timeout_s=self._settings.ocr_page_timeout_s,
+            )
+        return self._recognition
+
     async def _store_pages(self, document_id: str, pdf: PdfReader) -> None:
-        async with self._database.reading() as session:
-            done = await pages.count(session, document_id)
         batch: list[Page] = []
         async for page in pdf.pages():
-            if page.number > done:  # pages of an earlier run are there, from the first on, without gaps
-                batch.append(page)
-            if len(batch) == PAGE_BATCH or (batch and page.number == pdf.page_count):
+            batch.append(page)
+            if len(batch) == PAGE_BATCH or page.number == pdf.page_count:
                 await self._commit_pages(document_id, batch)
                 batch = []
 
     async def _commit_pages(self, document_id: str, batch: Sequence[Page]) -> None:
+        rows = await asyncio.to_thread(pages.encode, document_id, batch)
         async with self._database.writing() as session:
             if not await documents.change(session, document_id, pages_done=batch[-1].number):
                 raise DocumentGone
-            await pages.add(session, document_id, batch)
+            await pages.add(session, rows)
             unread = await pages.unread(session, document_id)
             await documents.change(session, document_id, pages_unread=encode_integers(unread))
             await jobs.progressed(session, document_id)
         self._changes.notify(document_id)
 
-    async def _chunk(self, document_id: str) -> None:
+    async def _chunk(self, row: DocumentRow) -> None:
+        document_id = row.id
         await self._change(document_id, state=DocumentState.CHUNKING.value)
         async with self._database.reading() as session:
             read = await pages.load_text(session, document_id)
-        made = await asyncio.to_thread(self._cut, read)
+        made = await asyncio.to_thread(self._cut, row, read)
         if not made:
             raise DocumentError("no_text", "The document holds no text that could be searched.")
         async with self._database.writing() as session:
@@ -117,11 +141,14 @@ class Pipeline:
             await jobs.progressed(session, document_id)
         self._changes.notify(document_id)
 
-    def _cut(self, read: Sequence[Page]) -> list[Chunk]:
-        window = self._embedder.max_tokens - SPECIAL_TOKENS
-        max_tokens = min(self._settings.chunk_tokens, window)
-        overlap = min(self._settings.chunk_overlap_tokens, max_tokens // 2)
-        return chunk_pages(read, self._counter, max_tokens=max_tokens, overlap_tokens=overlap)
+    def _cut(self, row: DocumentRow, read: Sequence[Page]) -> list[chunks.Row]:
+        asked = self._settings.chunk_tokens if row.chunk_tokens is None else row.chunk_tokens
+        overlap = self._settings.chunk_overlap_tokens
+        overlap = overlap if row.chunk_overlap_tokens is None else row.chunk_overlap_tokens
+        max_tokens = min(asked, self._embedder.max_tokens - SPECIAL_TOKENS)
+        overlap = min(overlap, max_tokens // 2)
+        made = chunk_pages(read, self._counter, max_tokens=max_tokens, overlap_tokens=overlap)
+        return chunks.encode(row.id, made)
 
     async def _embed(self, document_id: str) -> None:
         await self._begin_embedding(document_id)

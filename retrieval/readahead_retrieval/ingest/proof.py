@@ -15,6 +15,8 @@ from readahead_retrieval.store.chunks import IndexedChunk
 from readahead_retrieval.store.codec import decode_vectors
 
 SAME_TEXT_COSINE = 0.99
+ROUNDING = 0.01
+"""Of cosines by vectors that an index keeps in bytes."""
 
 
 async def prove(session: AsyncSession, generation: Generation, new: Sequence[str]) -> None:
@@ -39,7 +41,7 @@ def _finds(generation: Generation, probe: IndexedChunk) -> bool:
     nearest = generation.dense.search(vector, 1)
     # Another document may hold the very same passage, and be found first; then both are equally near.
     own = generation.dense.similarities(vector, [probe.id])[0]
-    if not nearest or own < SAME_TEXT_COSINE or nearest[0].score > own + 1e-3:
+    if not nearest or own < SAME_TEXT_COSINE or nearest[0].score > own + ROUNDING:
         return False
     matches = generation.lexical.search(probe.text, 1, [probe.document_id])
     return bool(matches) or not terms(probe.text)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import DocumentError, IndexDamaged
 from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
 from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.endurance import RETRY_S, outlasting
+from readahead_retrieval.ingest.failure import failure
 from readahead_retrieval.ingest.proof import prove
-from readahead_retrieval.store import chunks, documents, generations, jobs
+from readahead_retrieval.store import attachments, documents, generations, index_changes, jobs, knowledge_bases
 from readahead_retrieval.store.codec import decode_vectors
 from readahead_retrieval.store.generations import Published
 from readahead_retrieval.store.names import new_id
@@ -39,12 +45,15 @@ class _Pending:
 class Publisher:
     """Makes documents in state `indexing` searchable, and purges removed ones.
 
-    A generation is made whole each time. That many documents come one by one must not make that quadratic: a build
-    waits until the knowledge base's queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the
-    last build have passed.
+    A generation is laid over the one before it where little changed, and made whole otherwise; nothing is embedded
+    twice. That many documents come one by one must not make that quadratic: a build waits until the knowledge base's
+    queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the last build have passed.
     """
 
-    def __init__(self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes) -> None:
+    def __init__(
+        self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes, *, retry_s: float = RETRY_S
+    ) -> None:
+        self._retry_s = retry_s
         self._database = database
         self._shelf = shelf
         self._embedder = embedder
@@ -97,7 +106,7 @@ class Publisher:
     async def _run(self, kb_id: str) -> None:
         try:
             while pending := self._pending.get(kb_id):
-                await self._until_due(kb_id, pending)
+                await outlasting(partial(self._until_due, kb_id, pending), "Waiting for documents", self._retry_s)
                 del self._pending[kb_id]  # what is requested from here on is for the next build
                 async with self._building:
                     await self._publish(kb_id)
@@ -128,7 +137,8 @@ class Publisher:
             await self._build(kb_id)
         except Exception as error:  # top of a background task: a document must not stay "indexing" for ever
             log.exception("An index could not be published")
-            await self._fail_waiting(kb_id, f"The index could not be written ({error}): try again.")
+            fail = partial(self._fail_waiting, kb_id, failure(error, "The index could not be written"))
+            await outlasting(fail, "Writing down why an index could not be published", self._retry_s)
         self._last_build_s = asyncio.get_running_loop().time() - begun
 
     async def _build(self, kb_id: str) -> None:
@@ -139,9 +149,11 @@ class Publisher:
             if not held:
                 await self._publish_nothing(kb_id)
                 return
-            writer = await asyncio.to_thread(GenerationWriter, folder, kb_id, model, dimension)
+            base, added, removed = await self._changed(session, kb_id)
+            writer = await asyncio.to_thread(GenerationWriter, folder, kb_id, model, dimension, base)
             try:
-                async for batch in chunks.for_index(session, kb_id, model):
+                await asyncio.to_thread(writer.remove, removed)
+                async for batch in index_changes.load(session, added):
                     entries = [Entry(c.id, c.document_id, c.text) for c in batch]
                     vectors = decode_vectors([c.vector for c in batch], dimension)
                     await asyncio.to_thread(writer.add, entries, vectors)
@@ -153,17 +165,36 @@ class Publisher:
             await prove(session, generation, new)
         await self._commit(kb_id, generation, sha256, list(held))
 
+    async def _changed(self, session: AsyncSession, kb_id: str) -> tuple[Generation | None, list[int], list[int]]:
+        """The generation to build upon, and the ids of chunks to add to it and to take from it."""
+        wanted = await index_changes.chunk_ids(session, kb_id, self._embedder.model_id)
+        try:
+            base = await self._shelf.current(kb_id)
+        except IndexDamaged:
+            base = None
+        if base is None:
+            return None, wanted.tolist(), []
+        held = base.dense.ids
+        added, removed = np.setdiff1d(wanted, held).tolist(), np.setdiff1d(held, wanted).tolist()
+        if base.extends_to(kb_id, self._embedder.model_id, len(added), len(removed)):
+            return base, added, removed
+        return None, wanted.tolist(), []
+
     async def _commit(self, kb_id: str, generation: Generation, sha256: str, held: list[str]) -> None:
         """The pointer and the states change together: a crash leaves the old generation or the new one."""
         published = Published(generation.manifest.name, sha256, generation.manifest.chunks)
         async with self._database.writing() as session:
             if not await generations.publish(session, kb_id, published):
                 return
+            replaced = await attachments.superseded(session, kb_id, frozenset(held))
             await documents.set_published(session, kb_id, held)
+            gone = await attachments.detach(session, await knowledge_bases.tenant(session, kb_id), replaced)
         self._shelf.put(kb_id, generation)
-        for document_id in held:
-            self._changes.notify(document_id)
         await self._shelf.sweep(kb_id)
+        for document_id in (*held, *(row.id for row in gone)):
+            self._changes.notify(document_id)
+        if gone:
+            self.request(kb_id)  # their entries are hidden already, and go with the next build
 
     async def _publish_nothing(self, kb_id: str) -> None:
         async with self._database.writing() as session:
@@ -172,8 +203,7 @@ class Publisher:
         self._shelf.forget(kb_id)
         await self._shelf.sweep(kb_id)
 
-    async def _fail_waiting(self, kb_id: str, message: str) -> None:
-        error = DocumentError("internal", message, retryable=True)
+    async def _fail_waiting(self, kb_id: str, error: DocumentError) -> None:
         async with self._database.writing() as session:
             held = await documents.for_index(session, kb_id, self._embedder.model_id)
             waiting = [i for i, state in held.items() if state is DocumentState.INDEXING]

@@ -16,6 +16,7 @@ from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import documents, generations, jobs
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home
+from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.tokens import TokenCounter
 
@@ -29,6 +30,7 @@ class Ingestion:
         home: Home,
         database: Database,
         blobs: Blobs,
+        seal: Seal,
         embedder: Embedder,
         counter: TokenCounter,
     ) -> None:
@@ -38,7 +40,7 @@ class Ingestion:
         self._model = embedder.model_id
         self._shelf = Shelf(home.indexes, database)
         self._publisher = Publisher(database, self._shelf, embedder, self.changes)
-        pipeline = Pipeline(settings, database, blobs, embedder, counter, self.changes)
+        pipeline = Pipeline(settings, database, blobs, seal, embedder, counter, self.changes)
         self._workers = Workers(database, pipeline, self._publisher, self.changes)
 
     async def start(self) -> None:
@@ -64,16 +66,24 @@ class Ingestion:
         return [name for name, is_dead in died.items() if is_dead]
 
     async def added(self) -> None:
-        """A job was queued."""
+        """Jobs were queued."""
         await self._workers.wake()
 
-    def removed(self, kb_id: str, document_id: str) -> None:
+    async def cancelled(self, kb_id: str, document_id: str) -> None:
+        """Returns once no worker has its hands on the document any more."""
+        await self._workers.interrupt(document_id)
+        self.changes.notify(document_id)
+        self._publisher.nudge(kb_id)
+
+    async def removed(self, kb_id: str, document_id: str) -> None:
         """A document is gone; it is hidden already, and its index entries go with the next generation."""
+        await self._workers.interrupt(document_id)
         self.changes.notify(document_id)
         self._publisher.request(kb_id)
 
     async def kb_removed(self, kb_id: str, document_ids: Sequence[str]) -> None:
         for document_id in document_ids:
+            await self._workers.interrupt(document_id)
             self.changes.notify(document_id)
         await self._publisher.withdraw(kb_id)
 

@@ -15,7 +15,7 @@ from statistics import median
 from readahead_retrieval.pdf.clean import keeps_hyphen
 from readahead_retrieval.pdf.layout import Line
 from readahead_retrieval.pdf.segments import Segment
-from readahead_retrieval.pdf.text import RawWord
+from readahead_retrieval.pdf.words import RawWord
 
 CELL_SEPARATOR = " | "
 MAX_HEADING_CHARACTERS = 120
@@ -200,23 +200,23 @@ class _Writer:
         self._page.headings.append((start, self._length, level))
 
     def _write_segment(self, segment: Segment) -> None:
-        previous: RawWord | None = None
-        for word in segment.words:
-            if previous is not None and not word.glued:
-                same_line = word.box.y0 < previous.box.y1
+        previous = segment.words[0]
+        self._write_word(previous)
+        for word in segment.words[1:]:
+            if not word.glued:
+                same_line = word.box[1] < previous.box[3]
                 self._write(" " if same_line and not previous.hyphenated else _between(previous, word))
             self._write_word(word)
             previous = word
 
     def _write_word(self, word: RawWord) -> None:
-        start = self._length
+        start, width, height = self._length, self._width, self._height
         self._write(word.text)
         x0, y0, x1, y1 = word.shown
-        width, height = self._width, self._height
-        box = (x0 / width, y0 / height, x1 / width, y1 / height)
-        if min(box) < 0 or max(box) > 1:  # cut by the edge of the page
-            box = (_unit(box[0]), _unit(box[1]), _unit(box[2]), _unit(box[3]))
-        self._page.words += (start, self._length, *box)
+        if x0 < 0 or y0 < 0 or x1 > width or y1 > height:  # cut by the edge of the page
+            x0, x1 = min(max(x0, 0.0), width), min(max(x1, 0.0), width)
+            y0, y1 = min(max(y0, 0.0), height), min(max(y1, 0.0), height)
+        self._page.words += (start, self._length, x0 / width, y0 / height, x1 / width, y1 / height)
 
     def _write(self, text: str) -> None:
         self._parts.append(text)
@@ -225,7 +225,3 @@ class _Writer:
     def finish(self) -> Composed:
         self._page.text = "".join(self._parts)
         return self._page
-
-
-def _unit(value: float) -> float:
-    return min(max(value, 0.0), 1.0)

@@ -6,6 +6,8 @@ works on bytes of strangers and is not trusted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from readahead_retrieval.errors import DocumentErrorCode
@@ -43,6 +45,8 @@ class Opened(msgspec.Struct, tag="opened"):
 
     page_count: int
     title: str
+    notes: list[str]
+    """What is in the file and is not read, in sentences."""
 
 
 class PageFrame(msgspec.Struct, tag="page"):
@@ -58,13 +62,18 @@ class PageFrame(msgspec.Struct, tag="page"):
     height: float
 
     def page(self) -> Page:
-        flat = iter(self.words)
-        words = tuple(
-            Word(int(start), int(end), Box(x0, y0, x1, y1))
-            for start, end, x0, y0, x1, y1 in zip(flat, flat, flat, flat, flat, flat, strict=True)
-        )
         headings = tuple(Heading(*heading) for heading in self.headings)
+        words = to_words(self.words)
         return Page(self.number, self.label, self.text, words, self.quality, self.width, self.height, headings)
+
+
+def to_words(numbers: Sequence[float]) -> tuple[Word, ...]:
+    """Words from six numbers each: start, end, x0, y0, x1, y1."""
+    flat = iter(numbers)
+    return tuple(
+        Word(int(start), int(end), Box(x0, y0, x1, y1))
+        for start, end, x0, y0, x1, y1 in zip(flat, flat, flat, flat, flat, flat, strict=True)
+    )
 
 
 class Image(msgspec.Struct, tag="image"):

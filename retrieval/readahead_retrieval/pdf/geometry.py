@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -49,7 +50,8 @@ class PageGeometry:
 
     def contains_centre(self, box: Rect) -> bool:
         """Whether the middle of a shown box lies on the shown page, to a point."""
-        return -2 <= box.x0 + box.x1 <= 2 * self.width + 2 and -2 <= box.y0 + box.y1 <= 2 * self.height + 2
+        x0, y0, x1, y1 = box
+        return -2 <= x0 + x1 <= 2 * self.width + 2 and -2 <= y0 + y1 <= 2 * self.height + 2
 
     def shown(self, left: float, bottom: float, right: float, top: float) -> Rect:
         """A rectangle of PDF space on the shown page, in points."""
@@ -60,6 +62,15 @@ class PageGeometry:
         if self.rotation == 180:
             return Rect(self.right - right, bottom - self.bottom, self.right - left, top - self.bottom)
         return Rect(self.top - top, self.right - right, self.top - bottom, self.right - left)
+
+    def shown_all(self, corners: Sequence[float]) -> Iterator[Rect]:
+        """Rectangles of PDF space, four numbers each: left, top, right, bottom."""
+        left, top, right, bottom = (corners[side::4] for side in range(4))
+        if self.rotation:
+            return map(self.shown, left, bottom, right, top)
+        # Most pages: the same as `shown`, without a call for each of thousands of words.
+        x, y = self.left, self.top
+        return map(Rect, [v - x for v in left], [y - v for v in top], [v - x for v in right], [y - v for v in bottom])
 
 
 def upright(box: Rect, turn: int, width: float, height: float) -> Rect:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from readahead_retrieval.pdf.columns import to_columns
 from readahead_retrieval.pdf.rows import Row, to_rows
 from readahead_retrieval.pdf.segments import Segment, to_segments
-from readahead_retrieval.pdf.text import RawWord
+from readahead_retrieval.pdf.words import RawWord
 
 
 class Line:

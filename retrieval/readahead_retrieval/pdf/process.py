@@ -8,6 +8,7 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
+from enum import Enum
 
 import msgspec
 
@@ -24,12 +25,29 @@ _DELIBERATE = frozenset({signal.SIGABRT, signal.SIGTRAP, signal.SIGILL})
 """How PDFium, and the C library, end a process that gets no more memory."""
 
 
+_FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+"""What nothing inside the process sends: the kernel short of memory, or an operator. The file is not to blame."""
+
+
+class Death(Enum):
+    """Why a process ended before it was done."""
+
+    BROKEN = "broken"
+    """The file broke it, or it sent what is no message."""
+    OUT_OF_MEMORY = "out of memory"
+    """It reached its own memory limit."""
+    OUT_OF_TIME = "out of time"
+    """It reached its own limit of processor time."""
+    KILLED = "killed"
+    """Somebody else ended it; the same file may well succeed."""
+
+
 class ChildDied(Exception):
     """The process ended, or sent what is no message, before it was done."""
 
-    def __init__(self, *, out_of_memory: bool = False) -> None:
-        super().__init__()
-        self.out_of_memory = out_of_memory
+    def __init__(self, death: Death = Death.BROKEN) -> None:
+        super().__init__(death.value)
+        self.death = death
 
 
 class ChildTimedOut(Exception):
@@ -45,6 +63,7 @@ class ReaderProcess:
     @classmethod
     async def start(cls, request: frames.Request) -> ReaderProcess:
         """Starts a child on a request, which goes through standard input: a password never shows in `ps`."""
+        sent = frames.encode(request)  # before there is a process that a failure would leave behind
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -61,9 +80,9 @@ class ReaderProcess:
         try:
             # A child that died already will show at the first receive.
             with suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(frames.encode(request))
+                process.stdin.write(sent)
                 await process.stdin.drain()
-        except asyncio.CancelledError:
+        except BaseException:  # a cancellation mostly; whatever it is, nobody else knows of the process
             await child.kill()
             raise
         return child
@@ -86,7 +105,7 @@ class ReaderProcess:
             raise ChildDied from None
         except asyncio.IncompleteReadError:
             # It closed its end; whether it is still ending or hangs there, the reason to give is the same.
-            raise ChildDied(out_of_memory=await self._died_for_memory()) from None
+            raise ChildDied(await self._death()) from None
         try:
             if len(body) > _LARGE_BODY_BYTES:
                 return await asyncio.to_thread(frames.decode_message, body)
@@ -94,12 +113,17 @@ class ReaderProcess:
         except msgspec.MsgspecError:
             raise ChildDied from None
 
-    async def _died_for_memory(self) -> bool:
+    async def _death(self) -> Death:
         try:
             async with asyncio.timeout(1):
-                return -await self._process.wait() in _DELIBERATE
+                ended_by = -await self._process.wait()
         except TimeoutError:
-            return False
+            return Death.BROKEN
+        if ended_by == signal.SIGXCPU:
+            return Death.OUT_OF_TIME
+        if ended_by in _DELIBERATE:
+            return Death.OUT_OF_MEMORY
+        return Death.KILLED if ended_by in _FROM_OUTSIDE else Death.BROKEN
 
     async def kill(self) -> None:
         """Ends and reaps the child; harmless when it is gone."""

@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.types import Page, PageQuality
 
-MAX_UNUSABLE_RATIO = 0.25
+MAX_UNUSABLE_RATIO = 0.15
 """Share of characters without meaning above which a text layer counts as garbage."""
 
 FEW_LETTERS = 24
 """On a page that is one big picture, less text than this is a stamp or a page number, not the text of the page."""
 
 
-def judge(visible: int, unusable: int, picture_share: float) -> PageQuality:
+def judge(visible: int, unusable: int, picture_share: float, *, garbled: bool = False) -> PageQuality:
     """What a page's text layer is worth.
 
     Args:
         visible: Characters extracted, without white space.
         unusable: Those of them that mean nothing (controls, private use, unmapped glyphs).
         picture_share: Share of the page that pictures and drawings without text cover, 0–1.
+        garbled: Whether what is left are letters that no language has.
     """
     usable = visible - unusable
-    if visible and unusable > MAX_UNUSABLE_RATIO * visible:
+    if visible and (garbled or unusable > MAX_UNUSABLE_RATIO * visible):
         return PageQuality.GARBAGE
     if usable < FEW_LETTERS and picture_share > 0.5:
         return PageQuality.NEEDS_OCR
@@ -32,14 +33,19 @@ def judge(visible: int, unusable: int, picture_share: float) -> PageQuality:
     return PageQuality.NEEDS_OCR if picture_share > 0 else PageQuality.BLANK
 
 
-def document_error(pages: Sequence[Page]) -> DocumentError | None:
-    """Why a document of these pages cannot be made searchable, or None when at least one page can be read."""
+def document_error(pages: Sequence[Page], ocr_missing: str = "") -> DocumentError | None:
+    """Why a document of these pages cannot be made searchable, or None when at least one page can be read.
+
+    Args:
+        ocr_missing: Why no page was sent to text recognition; empty where they were.
+    """
     if any(page.quality is PageQuality.OK for page in pages):
         return None
     if all(page.quality is PageQuality.BLANK for page in pages):
         return DocumentError("no_text", "The document holds no text and nothing that could be recognised as text.")
+    tried = ocr_missing or "Text recognition (OCR) found nothing that it could read with confidence either."
     return DocumentError(
         "needs_ocr",
-        "No page has a readable text layer (a scan, or fonts without a character mapping). "
-        "Run the file through text recognition (OCR) and upload the result.",
+        f"No page has a readable text layer (a scan, or fonts without a character mapping). {tried} "
+        "Or run the file through text recognition elsewhere and upload the result.",
     )

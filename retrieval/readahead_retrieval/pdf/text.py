@@ -9,8 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,46 +17,39 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from readahead_retrieval.pdf.clean import HYPHEN_MARK, clean_word, count_unusable, ends_hyphenated
-from readahead_retrieval.pdf.geometry import PageGeometry, Rect, upright
+from readahead_retrieval.pdf.geometry import PageGeometry, Rect
+from readahead_retrieval.pdf.letters import is_garbled
+from readahead_retrieval.pdf.words import RawWord
 
 MAX_CHARACTERS = 400_000
 """On one page; a page with more is no page of a document that somebody reads."""
 
 # Scripts that write without spaces are cut into short runs, so that a quote can be marked inside a line.
 _CJK = "\u2e80-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
+_TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|{HYPHEN_MARK}")
 # PDFium writes no line break after the mark of a hyphenated line end: the mark itself is the break.
-_TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|{HYPHEN_MARK}|\n")
-
+_LINES = re.compile(rf"[^\n{HYPHEN_MARK}]*{HYPHEN_MARK}?")
 
 _BOLD_NAMES = (b"bold", b"black", b"heavy", b"demi", b"-medi", b"cmbx")
 
 
-_count_rects = raw.FPDFText_CountRects
-_get_rect = raw.FPDFText_GetRect
+_DOUBLE = ctypes.sizeof(ctypes.c_double)
+_ADDRESS = ctypes.c_void_p
+# The same two functions, called with plain addresses: wrapping each argument would cost as much as the call.
+_count_rects = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, ctypes.c_int, ctypes.c_int)(
+    ctypes.cast(raw.FPDFText_CountRects, _ADDRESS).value or 0
+)
+_get_rect = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, ctypes.c_int, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)(
+    ctypes.cast(raw.FPDFText_GetRect, _ADDRESS).value or 0
+)
+
+
+_Token = tuple[int, str]
+"""Index of its first character, and what PDFium wrote."""
 
 
 class PageTooLarge(Exception):
     """More characters than a page may have."""
-
-
-@dataclass(slots=True)
-class RawWord:
-    """A cleaned word, on the shown page in points."""
-
-    text: str
-    shown: Rect
-    """Where it stands on the shown page."""
-    box: Rect
-    """The same on the page turned so that most of its text is upright."""
-    size: float
-    """Height of the font's line, in points."""
-    bold: bool
-    turn: int
-    """Of its writing against the upright, clockwise: 0, 90, 180 or 270."""
-    glued: bool
-    """No white space before it."""
-    hyphenated: bool
-    """Broken by a hyphen at the end of its line; the hyphen is not in `text`."""
 
 
 @dataclass(slots=True)
@@ -68,6 +60,8 @@ class PageWords:
     visible: int
     """Characters without white space, before cleaning."""
     unusable: int
+    garbled: bool
+    """Letters, but not those of a language."""
 
 
 def page_geometry(page: pdfium.PdfPage) -> PageGeometry:
@@ -82,50 +76,34 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
         raise PageTooLarge(f"{count} characters on one page")
     text = _page_text(textpage, count)
     glyphs = _Glyphs(textpage, geometry)
+    lines = [list(_tokens(text, line)) for line in _LINES.finditer(text)]
+    boxes = iter(glyphs.boxes([token for line in lines for token in line]))
     words: list[RawWord] = []
-    tokens = list(_TOKENS.finditer(text))
-    for line in _lines(tokens):
-        words += _line_words(line, glyphs)
-    _turn_upright(words, geometry)
-    visible = sum(token.end() - token.start() for token in tokens if token.group() != "\n")
-    return PageWords(words, visible, count_unusable(text))
+    for line in lines:
+        if line:
+            words += _line_words(line, glyphs, boxes)
+    return PageWords(words, sum(map(len, text.split())), count_unusable(text), is_garbled(text))
 
 
-def _lines(tokens: Iterable[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    line: list[re.Match[str]] = []
-    for token in tokens:
-        if token.group() != "\n":
-            line.append(token)
-        if line and token.group().endswith(("\n", HYPHEN_MARK)):
-            yield line
-            line = []
-    if line:
-        yield line
+def _tokens(text: str, line: re.Match[str]) -> Iterator[_Token]:
+    for token in _TOKENS.finditer(text, line.start(), line.end()):
+        yield token.start(), token.group()
 
 
-def _line_words(line: list[re.Match[str]], glyphs: _Glyphs) -> Iterator[RawWord]:
+def _line_words(tokens: Sequence[_Token], glyphs: _Glyphs, boxes: Iterator[Rect | None]) -> Iterator[RawWord]:
     # One look at the longest word tells the style of the line: a first character may be a footnote's mark.
-    longest = max(line, key=lambda token: token.end() - token.start())
-    style = glyphs.style(longest.start())
+    size, bold, turn = glyphs.style(max(tokens, key=_length)[0])
     end = -1
-    for token in line:
-        start, text = token.start(), clean_word(token.group())
-        box = glyphs.box(start, token.end() - start) if text else None
-        if box is not None:
-            yield RawWord(text, box, box, *style, start == end, ends_hyphenated(token.group()))
-        end = token.end()
+    for (start, token), box in zip(tokens, boxes, strict=False):  # the boxes of later lines are left
+        plain = token.isascii() and token.isalnum()  # most words
+        text = token if plain else clean_word(token)
+        if text and box is not None:
+            yield RawWord(text, box, box, size, bold, turn, start == end, not plain and ends_hyphenated(token))
+        end = start + len(token)
 
 
-def _turn_upright(words: list[RawWord], geometry: PageGeometry) -> None:
-    """Makes the direction that most of the page is written in the upright one."""
-    characters: Counter[int] = Counter()
-    for word in words:
-        characters[word.turn] += len(word.text)
-    main = max(characters, key=characters.__getitem__, default=0)
-    if main:
-        for word in words:
-            word.box = upright(word.shown, main, geometry.width, geometry.height)
-            word.turn = (word.turn - main) % 360
+def _length(token: _Token) -> int:
+    return len(token[1])
 
 
 def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
@@ -152,21 +130,40 @@ class _Glyphs:
     def __init__(self, textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> None:
         self._handle = textpage.raw
         self._geometry = geometry
-        self._corners = tuple(ctypes.c_double() for _ in range(4))
+        self._address = ctypes.cast(textpage.raw, _ADDRESS).value or 0
         self._loose = raw.FS_RECTF()
         self._font_name = ctypes.create_string_buffer(128)
         self._font_flags = ctypes.c_int()
+        self._bold: dict[bytes, bool] = {}
 
-    def box(self, start: int, length: int) -> Rect | None:
-        """The smallest box around the ink of a run of characters; None where none of it is visible."""
-        handle = self._handle
-        left, top, right, bottom = self._corners
+    def boxes(self, tokens: Sequence[_Token]) -> list[Rect | None]:
+        """For each the smallest box around its ink; None where none of it is visible."""
+        corners = (ctypes.c_double * (4 * len(tokens)))()
+        page, at = self._address, ctypes.addressof(corners)
+        in_parts: dict[int, Rect | None] = {}
+        for index, (start, token) in enumerate(tokens):
+            parts = _count_rects(page, start, len(token))
+            if parts == 1:
+                _get_rect(page, 0, at, at + _DOUBLE, at + 2 * _DOUBLE, at + 3 * _DOUBLE)
+            else:
+                in_parts[index] = self._union(parts)
+            at += 4 * _DOUBLE
+        whole = self._geometry.shown_all(corners[:])
+        boxes = (in_parts.get(index, box) for index, box in enumerate(whole)) if in_parts else whole
+        visible = self._geometry.contains_centre
+        return [box if box is not None and visible(box) else None for box in boxes]
+
+    def _union(self, parts: int) -> Rect | None:
+        """Of the rectangles that were counted last; None where there are none."""
+        corners = (ctypes.c_double * 4)()
+        at = ctypes.addressof(corners)
         box: Rect | None = None
-        for index in range(_count_rects(handle, start, length)):
-            _get_rect(handle, index, left, top, right, bottom)
-            part = self._geometry.shown(left.value, bottom.value, right.value, top.value)
+        for index in range(parts):
+            _get_rect(self._address, index, at, at + _DOUBLE, at + 2 * _DOUBLE, at + 3 * _DOUBLE)
+            left, top, right, bottom = corners
+            part = self._geometry.shown(left, bottom, right, top)
             box = part if box is None else box.union(part)
-        return box if box is not None and self._geometry.contains_centre(box) else None
+        return box
 
     def style(self, index: int) -> _Style:
         """How the text at a character looks."""
@@ -177,6 +174,8 @@ class _Glyphs:
             sideways = round(angle / 90) % 2 == 1
             size = loose.right - loose.left if sideways else loose.top - loose.bottom
         written = raw.FPDFText_GetFontInfo(self._handle, index, self._font_name, len(self._font_name), self._font_flags)
-        name = self._font_name.value.lower() if 0 < written <= len(self._font_name) else b""
-        bold = any(sign in name for sign in _BOLD_NAMES)
+        name = self._font_name.value if 0 < written <= len(self._font_name) else b""
+        bold = self._bold.get(name)
+        if bold is None:
+            bold = self._bold[name] = any(sign in name.lower() for sign in _BOLD_NAMES)
         return _Style(size, bold, round((self._geometry.rotation + angle) / 90) % 4 * 90)

@@ -19,12 +19,14 @@ from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.pdf import frames
 from readahead_retrieval.pdf.clean import clean_line
 from readahead_retrieval.pdf.compose import BodyFont, compose
+from readahead_retrieval.pdf.forms import field_words, open_forms
 from readahead_retrieval.pdf.labels import page_label
 from readahead_retrieval.pdf.layout import arrange
+from readahead_retrieval.pdf.notes import document_notes
 from readahead_retrieval.pdf.pictures import picture_share
 from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
-from readahead_retrieval.pdf.render import render_png
 from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
+from readahead_retrieval.pdf.words import turn_upright
 from readahead_retrieval.types import PageQuality
 
 MAX_TITLE_CHARACTERS = 200
@@ -42,11 +44,14 @@ def main() -> None:
     send = _sender(sys.stdout.buffer)
     try:
         with _open(request.path, request.password) as document:
+            open_forms(document)
             if isinstance(request, frames.ReadRequest):
                 _read(document, request, send)
             elif not 1 <= request.page <= len(document):
                 send(frames.Missing())
             else:
+                from readahead_retrieval.pdf.render import render_png  # what reads text needs no Pillow
+
                 send(frames.Image(render_png(document, request.page, request.width, request.boxes)))
     except DocumentError as error:
         send(frames.Failed(error.code, error.message))
@@ -56,15 +61,16 @@ def main() -> None:
 
 
 def _limit(memory_bytes: int, cpu_seconds: int) -> None:
-    for kind, limit in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
+    for kind, limit, beyond in (
+        (resource.RLIMIT_AS, memory_bytes, 0),
+        # The signal of the soft limit tells the parent what happened; the hard one's is that of a stranger's kill.
+        (resource.RLIMIT_CPU, cpu_seconds, 2),
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_CORE, 0, 0),
     ):
         _, hard = resource.getrlimit(kind)
-        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(kind, (allowed, allowed))
+        highest = limit + beyond if hard == resource.RLIM_INFINITY else min(limit + beyond, hard)
+        resource.setrlimit(kind, (min(limit, highest), highest))
 
 
 def _sender(stream: BinaryIO) -> Send:
@@ -99,7 +105,7 @@ def _read(document: pdfium.PdfDocument, request: frames.ReadRequest, send: Send)
     if count > request.max_pages:
         raise DocumentError("too_large", f"The file has {count} pages; at most {request.max_pages} are read.")
     title = clean_line(document.get_metadata_value("Title"))[:MAX_TITLE_CHARACTERS]
-    send(frames.Opened(count, title))
+    send(frames.Opened(count, title, document_notes(document)))
     font = BodyFont()
     for number in range(request.first_page, count + 1):
         send(_read_page(document, number, font))
@@ -112,14 +118,16 @@ def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> fra
     except pdfium.PdfiumError:
         return _unread(number, label)
     try:
-        return _extract(page, number, label, font)
+        return _extract(document, page, number, label, font)
     except (pdfium.PdfiumError, PageTooLarge, MemoryError):
         return _unread(number, label)
     finally:
         page.close()
 
 
-def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> frames.PageFrame:
+def _extract(
+    document: pdfium.PdfDocument, page: pdfium.PdfPage, number: int, label: str, font: BodyFont
+) -> frames.PageFrame:
     geometry = page_geometry(page)
     textpage = page.get_textpage()
     try:
@@ -128,8 +136,14 @@ def _extract(page: pdfium.PdfPage, number: int, label: str, font: BodyFont) -> f
         textpage.close()
     # Looking at every drawn object costs more than reading the text, and tells nothing about a page full of text.
     usable = found.visible - found.unusable
-    quality = judge(found.visible, found.unusable, picture_share(page) if usable < FEW_LETTERS else 0.0)
-    composed = compose(arrange(found.words), geometry.width, geometry.height, font)
+    pictures = picture_share(page) if usable < FEW_LETTERS else 0.0
+    quality = judge(found.visible, found.unusable, pictures, garbled=found.garbled)
+    filled_in = field_words(document, page, geometry)
+    if filled_in and quality is PageQuality.BLANK:
+        quality = PageQuality.OK
+    words = found.words + filled_in
+    turn_upright(words, geometry.width, geometry.height)
+    composed = compose(arrange(words), geometry.width, geometry.height, font)
     return frames.PageFrame(
         number=number,
         label=label,

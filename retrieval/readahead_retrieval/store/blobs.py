@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.store.full_disk import disk_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,15 @@ class Blobs:
 
         Raises:
             DocumentError: `too_large`; what came is deleted.
+            StorageFull: the same.
         """
         path = self.path(tenant, file_id)
         partial = path.with_suffix(".partial")
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         try:
-            saved = await self._write(partial, data)
-            await asyncio.to_thread(partial.replace, path)
+            with disk_errors():
+                saved = await self._write(partial, data)
+                await asyncio.to_thread(partial.replace, path)
         except BaseException:  # a client that goes away cancels: its half file must not stay either
             partial.unlink(missing_ok=True)
             raise
@@ -62,8 +66,25 @@ class Blobs:
             await asyncio.to_thread(_to_disk, file)
         return SavedBytes(size, digest.hexdigest())
 
+    async def share(self, tenant: str, file_id: str, twin: str) -> None:
+        """Has a saved file take no room beside another of the same bytes, which both keep until the last is deleted.
+
+        The file system counts the names of the bytes. Where it cannot (FAT, some network shares), or the twin is
+        deleted meanwhile, the copy stays.
+        """
+        path = self.path(tenant, file_id)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(_link, self.path(tenant, twin), path)
+
     async def delete(self, tenant: str, file_id: str) -> None:
         await asyncio.to_thread(self.path(tenant, file_id).unlink, missing_ok=True)
+
+
+def _link(twin: Path, path: Path) -> None:
+    beside = path.with_suffix(".partial")
+    beside.hardlink_to(twin)
+    beside.replace(path)
+    beside.unlink(missing_ok=True)  # both were one already: the system then leaves either name
 
 
 def _to_disk(file: BinaryIO) -> None:

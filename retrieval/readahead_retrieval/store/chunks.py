@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Vectors
+from readahead_retrieval.errors import NotFound
 from readahead_retrieval.store.codec import encode_spans, encode_vector
 from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow, PageRow
-from readahead_retrieval.types import Chunk
+from readahead_retrieval.types import Chunk, ChunkView
 
 INDEX_BATCH = 1000
 INSERT_BATCH = 200
@@ -41,11 +42,23 @@ class IndexedChunk:
     vector: bytes
 
 
-async def replace(session: AsyncSession, document_id: str, chunks: Sequence[Chunk]) -> None:
+Row = dict[str, object]
+"""A chunk as it is written."""
+
+
+def encode(document_id: str, chunks: Sequence[Chunk]) -> list[Row]:
+    """What `replace` writes; work for a thread."""
+    return [_values(document_id, ordinal, chunk) for ordinal, chunk in enumerate(chunks)]
+
+
+async def replace(session: AsyncSession, document_id: str, rows: Sequence[Row]) -> None:
+    await clear(session, document_id)
+    for start in range(0, len(rows), INSERT_BATCH):
+        await session.execute(insert(ChunkRow), rows[start : start + INSERT_BATCH])
+
+
+async def clear(session: AsyncSession, document_id: str) -> None:
     await session.execute(delete(ChunkRow).where(ChunkRow.document_id == document_id))
-    for start in range(0, len(chunks), INSERT_BATCH):
-        batch = chunks[start : start + INSERT_BATCH]
-        await session.execute(insert(ChunkRow), [_values(document_id, start + i, c) for i, c in enumerate(batch)])
 
 
 async def without_vector(session: AsyncSession, document_id: str, limit: int) -> list[tuple[int, str]]:
@@ -101,12 +114,15 @@ async def middle(session: AsyncSession, document_id: str) -> IndexedChunk:
 
 async def ids_of(session: AsyncSession, kb_id: str, documents: Sequence[str]) -> list[int]:
     """Ids of all chunks of these documents, as far as they are the knowledge base's."""
-    chosen = (DocumentRow.kb_id == kb_id) & DocumentRow.id.in_(documents)
-    return list(await session.scalars(select(ChunkRow.id).join(DocumentRow).where(chosen)))
+    found: list[int] = []
+    for start in range(0, len(documents), FIND_BATCH):
+        chosen = (DocumentRow.kb_id == kb_id) & DocumentRow.id.in_(documents[start : start + FIND_BATCH])
+        found.extend(await session.scalars(select(ChunkRow.id).join(DocumentRow).where(chosen)))
+    return found
 
 
 async def find(session: AsyncSession, kb_id: str, ids: Sequence[int]) -> dict[int, StoredChunk]:
-    """Those of the ids that still exist in the knowledge base."""
+    """Those of the ids that still exist in the knowledge base and are not disabled."""
     columns = (
         ChunkRow.id,
         ChunkRow.document_id,
@@ -121,10 +137,44 @@ async def find(session: AsyncSession, kb_id: str, ids: Sequence[int]) -> dict[in
     chosen = select(*columns).join(DocumentRow, DocumentRow.id == ChunkRow.document_id).join(PageRow, first_page)
     found: dict[int, StoredChunk] = {}
     for start in range(0, len(ids), FIND_BATCH):
-        batch = ChunkRow.id.in_(ids[start : start + FIND_BATCH])
+        batch = ChunkRow.id.in_(ids[start : start + FIND_BATCH]) & ChunkRow.disabled.is_(False)
         rows = await session.execute(chosen.where(DocumentRow.kb_id == kb_id, batch))
         found.update((row[0], StoredChunk(*row)) for row in rows)
     return found
+
+
+async def view(session: AsyncSession, document_id: str) -> list[ChunkView]:
+    """All of a document, in reading order."""
+    statement = _views().where(ChunkRow.document_id == document_id).order_by(ChunkRow.ordinal)
+    return [ChunkView(*row) for row in await session.execute(statement)]
+
+
+async def view_one(session: AsyncSession, document_id: str, chunk_id: int) -> ChunkView:
+    """Raises `NotFound`."""
+    statement = _views().where(ChunkRow.document_id == document_id, ChunkRow.id == chunk_id)
+    row = (await session.execute(statement)).one_or_none()
+    if row is None:
+        raise NotFound("chunk", str(chunk_id))
+    return ChunkView(*row)
+
+
+async def set_disabled(session: AsyncSession, chunk_id: int, *, disabled: bool) -> None:
+    await session.execute(update(ChunkRow).where(ChunkRow.id == chunk_id).values(disabled=disabled))
+
+
+def _views() -> Select[int, str, int, str, str, int, int, bool, bool]:
+    columns = (
+        ChunkRow.id,
+        ChunkRow.document_id,
+        ChunkRow.ordinal,
+        ChunkRow.text,
+        ChunkRow.heading,
+        ChunkRow.first_page,
+        ChunkRow.last_page,
+        ChunkRow.disabled,
+        ChunkRow.vector.is_not(None),
+    )
+    return select(*columns)
 
 
 def under_heading(heading: str, text: str) -> str:
@@ -137,7 +187,7 @@ def _indexed(chunk_id: int, document_id: str, heading: str, text: str, vector: b
     return IndexedChunk(chunk_id, document_id, under_heading(heading, text), vector)
 
 
-def _values(document_id: str, ordinal: int, chunk: Chunk) -> dict[str, object]:
+def _values(document_id: str, ordinal: int, chunk: Chunk) -> Row:
     return {
         "document_id": document_id,
         "ordinal": ordinal,

@@ -3,39 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, select, update
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_retrieval.errors import DocumentError, NotFound
+from readahead_retrieval.errors import DocumentError, DocumentRemoved, NotFound
 from readahead_retrieval.store.codec import decode_integers, encode_integers
-from readahead_retrieval.store.models import DocumentRow, KnowledgeBaseRow, utc_now
+from readahead_retrieval.store.models import DocumentRow, KnowledgeBaseRow, RemovedDocumentRow, utc_now
 from readahead_retrieval.store.names import new_id
-from readahead_retrieval.types import Document, DocumentState, KnowledgeBase, StoredFile
+from readahead_retrieval.store.session import insert_for
+from readahead_retrieval.types import Document, DocumentState, StoredFile
 
 ID_BATCH = 500
 """Ids in one statement: databases bound the number of parameters."""
 
 
-async def add(
-    session: AsyncSession, kb: KnowledgeBase, file: StoredFile, password: str | None
-) -> tuple[DocumentRow, bool]:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a file is to be taken into a knowledge base."""
+
+    file: StoredFile
+    sealed_password: bytes | None = None
+    chunk_tokens: int | None = None
+    chunk_overlap_tokens: int | None = None
+    replaces: bool = False
+
+
+async def add(session: AsyncSession, kb_id: str, wish: Wish) -> tuple[DocumentRow, bool]:
     """Returns the row, and whether it is new: the same bytes in the same knowledge base are the same document.
 
     One statement decides, so that two uploads of the same bytes at once make one document.
     """
-    insert = sqlite_insert if session.get_bind().dialect.name == "sqlite" else postgresql_insert
     document_id = new_id("doc_")
     values = {
         "id": document_id,
-        "kb_id": kb.id,
-        "file_id": file.id,
-        "name": file.name,
-        "sha256": file.sha256,
-        "password": password,
+        "kb_id": kb_id,
+        "file_id": wish.file.id,
+        "name": wish.file.name,
+        "sha256": wish.file.sha256,
+        "sealed_password": wish.sealed_password,
+        "replaces": wish.replaces,
+        "chunk_tokens": wish.chunk_tokens,
+        "chunk_overlap_tokens": wish.chunk_overlap_tokens,
         "state": DocumentState.QUEUED.value,
         "published": False,
         "created_at": utc_now(),
@@ -46,8 +57,8 @@ async def add(
         "chunks_done": 0,
         "error_retryable": False,
     }
-    await session.execute(insert(DocumentRow).values(values).on_conflict_do_nothing())
-    statement = select(DocumentRow).where(DocumentRow.kb_id == kb.id, DocumentRow.sha256 == file.sha256)
+    await session.execute(insert_for(session)(DocumentRow).values(values).on_conflict_do_nothing())
+    statement = select(DocumentRow).where(DocumentRow.kb_id == kb_id, DocumentRow.sha256 == wish.file.sha256)
     row = (await session.scalars(statement)).one()
     return row, row.id == document_id
 
@@ -59,11 +70,21 @@ async def list_all(session: AsyncSession, kb_id: str) -> list[Document]:
     return [document_of(row) for row in rows]
 
 
+async def of_tenant(session: AsyncSession, tenant: str) -> list[Document]:
+    """In every knowledge base, oldest first."""
+    rows = await session.scalars(_of_tenant(tenant).order_by(DocumentRow.created_at, DocumentRow.id))
+    return [document_of(row) for row in rows]
+
+
 async def get(session: AsyncSession, tenant: str, document_id: str) -> DocumentRow:
+    """Raises `NotFound`, and `DocumentRemoved` where it was there once."""
     row = await session.scalar(_of_tenant(tenant).where(DocumentRow.id == document_id))
-    if row is None:
-        raise NotFound("document", document_id)
-    return row
+    if row is not None:
+        return row
+    removed = await session.get(RemovedDocumentRow, document_id)
+    if removed is not None and removed.tenant == tenant:
+        raise DocumentRemoved(document_id, removed.name)
+    raise NotFound("document", document_id)
 
 
 async def with_tenant(session: AsyncSession, document_id: str) -> tuple[DocumentRow, str] | None:
@@ -82,21 +103,26 @@ async def of_bytes(session: AsyncSession, kb_id: str, sha256: str) -> DocumentRo
     return await session.scalar(statement)
 
 
-async def of_file(session: AsyncSession, file_id: str) -> list[DocumentRow]:
-    return list(await session.scalars(select(DocumentRow).where(DocumentRow.file_id == file_id)))
+async def remove(session: AsyncSession, tenant: str, rows: Sequence[DocumentRow]) -> None:
+    """With their pages, chunks and jobs; an index that still holds their chunks finds no text for them."""
+    for start in range(0, len(rows), ID_BATCH):
+        batch = rows[start : start + ID_BATCH]
+        gone = [{"id": row.id, "tenant": tenant, "name": row.name, "removed_at": utc_now()} for row in batch]
+        await session.execute(insert_for(session)(RemovedDocumentRow).on_conflict_do_nothing(), gone)
+        await session.execute(delete(DocumentRow).where(DocumentRow.id.in_([row.id for row in batch])))
 
 
-async def remove(session: AsyncSession, document_id: str) -> None:
-    """With its pages, chunks and job; an index that still holds its chunks finds no text for them."""
-    await session.execute(delete(DocumentRow).where(DocumentRow.id == document_id))
+async def rows_of(session: AsyncSession, kb_id: str) -> list[DocumentRow]:
+    return list(await session.scalars(select(DocumentRow).where(DocumentRow.kb_id == kb_id)))
 
 
 async def change(session: AsyncSession, document_id: str, **values: Any) -> bool:
-    """Returns False when the document was removed meanwhile.
+    """Returns False when the document was removed or cancelled meanwhile.
 
     Taken first in a transaction it also holds the row, so that what follows may write pages and chunks.
     """
-    statement = update(DocumentRow).where(DocumentRow.id == document_id).values(**values).returning(DocumentRow.id)
+    underway = (DocumentRow.id == document_id) & (DocumentRow.state != DocumentState.CANCELLED)
+    statement = update(DocumentRow).where(underway).values(**values).returning(DocumentRow.id)
     return await session.scalar(statement) is not None
 
 
@@ -112,7 +138,14 @@ async def fail(session: AsyncSession, document_id: str, error: DocumentError) ->
         error_code=error.code,
         error_message=error.message,
         error_retryable=error.retryable,
+        finished_at=utc_now(),
     )
+
+
+async def cancel(session: AsyncSession, document_id: str) -> None:
+    """Its pages and chunks stay, so that a retry goes on where it stood."""
+    values = {"state": DocumentState.CANCELLED.value, "finished_at": utc_now()}
+    await session.execute(update(DocumentRow).where(DocumentRow.id == document_id).values(values))
 
 
 def belongs_in_index(kb_id: str, model: str) -> ColumnElement[bool]:
@@ -132,8 +165,10 @@ async def set_published(session: AsyncSession, kb_id: str, ids: Sequence[str]) -
     await session.execute(update(DocumentRow).where(DocumentRow.kb_id == kb_id).values(published=False))
     for start in range(0, len(ids), ID_BATCH):
         chosen = DocumentRow.id.in_(ids[start : start + ID_BATCH])
-        values = {"published": True, "state": DocumentState.SEARCHABLE.value}
-        await session.execute(update(DocumentRow).where(chosen).values(values))
+        await session.execute(update(DocumentRow).where(chosen).values(published=True))
+        proved = chosen & (DocumentRow.state == DocumentState.INDEXING)
+        values = {"state": DocumentState.SEARCHABLE.value, "finished_at": utc_now()}
+        await session.execute(update(DocumentRow).where(proved).values(values))
 
 
 async def any_published(session: AsyncSession, kb_id: str) -> bool:
@@ -155,15 +190,14 @@ async def embedded_by_others(session: AsyncSession, model: str) -> list[str]:
 
 async def requeue(session: AsyncSession, document_id: str, **values: Any) -> None:
     """Back to the start of the line; what is done stays done."""
-    await change(
-        session,
-        document_id,
-        state=DocumentState.QUEUED.value,
-        error_code=None,
-        error_message=None,
-        error_retryable=False,
-        **values,
-    )
+    fresh = {
+        "state": DocumentState.QUEUED.value,
+        "error_code": None,
+        "error_message": None,
+        "error_retryable": False,
+        "finished_at": None,
+    }
+    await session.execute(update(DocumentRow).where(DocumentRow.id == document_id).values({**fresh, **values}))
 
 
 def document_of(row: DocumentRow) -> Document:
@@ -182,6 +216,10 @@ def document_of(row: DocumentRow) -> Document:
         error_code=row.error_code,
         error_message=row.error_message,
         error_retryable=row.error_retryable,
+        chunk_tokens=row.chunk_tokens,
+        chunk_overlap_tokens=row.chunk_overlap_tokens,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
     )
 
 

@@ -26,6 +26,10 @@ class Home:
     def database(self) -> Path:
         return self.path / "readahead.db"
 
+    @property
+    def key(self) -> Path:
+        return self.path / "document-passwords.key"
+
 
 class HomeLock:
     """Held while a library is open; the system frees it when the process dies, however it dies."""

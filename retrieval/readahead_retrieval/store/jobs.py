@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy import delete, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.store.models import DocumentRow, JobRow, utc_now
@@ -14,7 +15,9 @@ LEASE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Claimed:
+    """A job as the worker that has it sees it."""
+
     document_id: str
     kb_id: str
     attempts: int
@@ -26,7 +29,7 @@ async def enqueue(session: AsyncSession, document_id: str) -> None:
     await session.flush()
 
 
-async def claim(session: AsyncSession) -> Job | None:
+async def claim(session: AsyncSession) -> Claimed | None:
     """Takes the oldest job that waits, or whose worker let its lease run out; None when there is none."""
     now = utc_now()
     free = or_(JobRow.state == "queued", JobRow.lease_until < now)
@@ -35,9 +38,10 @@ async def claim(session: AsyncSession) -> Job | None:
     if row is None:
         return None
     row.state, row.attempts, row.lease_until = "running", row.attempts + 1, now + LEASE
-    kb_id = await session.scalar(select(DocumentRow.kb_id).where(DocumentRow.id == row.document_id))
+    taken = update(DocumentRow).where(DocumentRow.id == row.document_id).values(started_at=now)
+    kb_id = await session.scalar(taken.returning(DocumentRow.kb_id))
     assert kb_id is not None, "a job goes with its document"
-    return Job(row.document_id, kb_id, row.attempts)
+    return Claimed(row.document_id, kb_id, row.attempts)
 
 
 async def renew(session: AsyncSession, document_id: str) -> None:
@@ -57,6 +61,16 @@ async def finish(session: AsyncSession, document_id: str) -> None:
 async def release_all(session: AsyncSession) -> None:
     """Puts interrupted jobs back; for the one process that owns the home, before its workers start."""
     await session.execute(update(JobRow).where(JobRow.state == "running").values(state="queued", lease_until=None))
+
+
+async def positions(session: AsyncSession, document_ids: Sequence[str] | None = None) -> dict[str, int]:
+    """Places in the queue of those that wait, 1 for the next, among the jobs of everybody."""
+    place = func.row_number().over(order_by=JobRow.id).label("place")
+    queue = select(JobRow.document_id, place).where(JobRow.state == "queued").subquery()
+    statement = select(queue.c.document_id, queue.c.place)
+    if document_ids is not None:
+        statement = statement.where(queue.c.document_id.in_(document_ids))
+    return {document_id: int(position) for document_id, position in await session.execute(statement)}
 
 
 async def any_for(session: AsyncSession, kb_id: str) -> bool:

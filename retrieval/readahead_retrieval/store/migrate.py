@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from alembic import command
@@ -18,6 +19,12 @@ def alembic_config(url: str) -> Config:
     return config
 
 
-def migrate(url: str) -> None:
-    """Upgrades to the newest revision. Blocks, and runs an event loop of its own: call it in a thread."""
-    command.upgrade(alembic_config(url), "head")
+def migrate(url: str, seal: Callable[[str], bytes] | None = None) -> None:
+    """Upgrades to the newest revision. Blocks, and runs an event loop of its own: call it in a thread.
+
+    Args:
+        seal: Closes the passwords that an older version kept open; without it they are dropped.
+    """
+    config = alembic_config(url)
+    config.attributes["seal"] = seal
+    command.upgrade(config, "head")

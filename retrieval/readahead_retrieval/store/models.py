@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     DateTime,
     ForeignKey,
@@ -16,9 +17,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 RowId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column declared INTEGER
 
@@ -57,12 +59,18 @@ class Base(DeclarativeBase):
 
 class KnowledgeBaseRow(Base):
     __tablename__ = "knowledge_bases"
-    __table_args__ = (UniqueConstraint("tenant", "name"),)
+    __table_args__ = (Index(None, "tenant", "name"),)
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
     tenant: Mapped[str] = mapped_column(String(200))
-    name: Mapped[str] = mapped_column(String(200))
+    name: Mapped[str] = mapped_column(String(255))
+    """Not unique: OpenAI's vector stores are told apart by id; a name stands for the oldest that bears it."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    details: Mapped[dict[str, str]] = mapped_column(JSON)
+    """The API's `metadata`."""
+    expires_after_days: Mapped[int | None]
+    last_active_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """Kept for those that expire; the others' is when they were made."""
 
 
 class FileRow(Base):
@@ -83,16 +91,25 @@ class DocumentRow(Base):
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
     kb_id: Mapped[str] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"))
-    file_id: Mapped[str] = mapped_column(ForeignKey("files.id", ondelete="CASCADE"), index=True)
+    file_id: Mapped[str] = mapped_column(String(40))
+    """The oldest of its attachments' files, from which it has its name; changes when that one is deleted."""
     name: Mapped[str] = mapped_column(String(1000))
     sha256: Mapped[str] = mapped_column(String(64))
     """Of the bytes: with the knowledge base, the document's identity."""
-    password: Mapped[str | None] = mapped_column(String(1000))
-    """Kept, because pages are read again after a crash and rendered whenever a citation is opened."""
+    sealed_password: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """Kept, because pages are read again after a crash and rendered whenever a citation is opened; see seal.py."""
+    replaces: Mapped[bool]
+    """Whether it takes the place of those of its name once it is searchable."""
+    chunk_tokens: Mapped[int | None]
+    """As asked for; none takes the settings'."""
+    chunk_overlap_tokens: Mapped[int | None]
     state: Mapped[str] = mapped_column(String(20))
     published: Mapped[bool]
     """Whether the current generation holds it; the state may have moved on, as while it is embedded anew."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When a worker last took it up."""
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     pages: Mapped[int]
     pages_done: Mapped[int]
     pages_unread: Mapped[bytes] = mapped_column(LargeBinary)
@@ -104,7 +121,44 @@ class DocumentRow(Base):
     error_message: Mapped[str | None] = mapped_column(Text)
     error_retryable: Mapped[bool]
 
-    file: Mapped[FileRow] = relationship(lazy="raise")
+
+class AttachmentRow(Base):
+    """A file in a knowledge base. Those of the same bytes are one document there, each with attributes of its own."""
+
+    __tablename__ = "attachments"
+
+    kb_id: Mapped[str] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"), primary_key=True)
+    file_id: Mapped[str] = mapped_column(ForeignKey("files.id", ondelete="CASCADE"), primary_key=True, index=True)
+    document_id: Mapped[str] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"), index=True)
+    attributes: Mapped[dict[str, str | float | bool]] = mapped_column(JSON)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class FileBatchRow(Base):
+    __tablename__ = "file_batches"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    kb_id: Mapped[str] = mapped_column(ForeignKey("knowledge_bases.id", ondelete="CASCADE"), index=True)
+    cancelled: Mapped[bool]
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class BatchFileRow(Base):
+    __tablename__ = "batch_files"
+
+    batch_id: Mapped[str] = mapped_column(ForeignKey("file_batches.id", ondelete="CASCADE"), primary_key=True)
+    file_id: Mapped[str] = mapped_column(ForeignKey("files.id", ondelete="CASCADE"), primary_key=True, index=True)
+
+
+class RemovedDocumentRow(Base):
+    """What old chats still cite: that it was there, and is gone."""
+
+    __tablename__ = "removed_documents"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(200))
+    name: Mapped[str] = mapped_column(String(1000))
+    removed_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class PageRow(Base):
@@ -135,6 +189,8 @@ class ChunkRow(Base):
     spans: Mapped[bytes] = mapped_column(LargeBinary)
     first_page: Mapped[int]
     last_page: Mapped[int]
+    disabled: Mapped[bool] = mapped_column(server_default=false(), default=False)
+    """Taken out of answers by a person."""
     vector: Mapped[bytes | None] = mapped_column(LargeBinary)
     """float32, little-endian, length 1; none until embedded."""
 

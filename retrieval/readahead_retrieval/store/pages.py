@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import and_, func, insert, select
+from sqlalchemy import and_, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.store.codec import decode_headings, decode_words, encode_headings, encode_words
 from readahead_retrieval.store.models import PageRow
 from readahead_retrieval.types import Page, PageQuality
 
+Row = dict[str, object]
+"""A page as it is written."""
 
-async def add(session: AsyncSession, document_id: str, pages: Sequence[Page]) -> None:
-    await session.execute(insert(PageRow), [_values(document_id, page) for page in pages])
+
+def encode(document_id: str, pages: Sequence[Page]) -> list[Row]:
+    """What `add` writes. A page has hundreds of boxes, so this is work for a thread, outside the transaction."""
+    return [_values(document_id, page) for page in pages]
+
+
+async def add(session: AsyncSession, rows: Sequence[Row]) -> None:
+    await session.execute(insert(PageRow), rows)
+
+
+async def clear(session: AsyncSession, document_id: str) -> None:
+    await session.execute(delete(PageRow).where(PageRow.document_id == document_id))
 
 
 async def count(session: AsyncSession, document_id: str) -> int:
@@ -56,7 +68,7 @@ async def unread(session: AsyncSession, document_id: str) -> list[int]:
     return list(await session.scalars(statement.order_by(PageRow.number)))
 
 
-def _values(document_id: str, page: Page) -> dict[str, object]:
+def _values(document_id: str, page: Page) -> Row:
     return {
         "document_id": document_id,
         "number": page.number,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+from readahead_retrieval.store.full_disk import disk_errors
 
 BUSY_TIMEOUT_MS = 30_000
 
@@ -26,21 +30,50 @@ class Database:
         self._engine = _create_engine(url)
         self._write = async_sessionmaker(self._engine, expire_on_commit=False)
         self._read = async_sessionmaker(_reading(self._engine), expire_on_commit=False)
+        self._inside: dict[asyncio.Task[Any], asyncio.Event] = {}
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncSession]:
         """One snapshot of the database, however long it takes."""
-        async with self._read() as session:
-            yield session
+        with self._marked():
+            async with self._read() as session:
+                yield session
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncSession]:
-        """Commits at the end; an exception rolls back."""
-        async with self._write.begin() as session:
-            yield session
+        """Commits at the end; an exception rolls back. Raises `StorageFull`."""
+        with self._marked(), disk_errors():
+            async with self._write.begin() as session:
+                yield session
+
+    async def outside(self, task: asyncio.Task[Any]) -> None:
+        """Returns at a moment when the task is in no transaction, so that it may be cancelled.
+
+        A cancellation within one leaves the connection to its thread, and with it SQLite's only write lock for a while.
+        """
+        while left := self._inside.get(task):
+            await left.wait()
+
+    @contextmanager
+    def _marked(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        if task is None or task in self._inside:  # the outer transaction's end counts
+            yield
+            return
+        left = self._inside[task] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._inside[task]
+            left.set()
 
     async def close(self) -> None:
         await self._engine.dispose()
+
+
+def insert_for(session: AsyncSession) -> Callable[[Any], sqlite.Insert | postgresql.Insert]:
+    """INSERT as the session's database understands it, for what to do on conflicts."""
+    return sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
 
 
 def sqlite_url(path: Path) -> str:

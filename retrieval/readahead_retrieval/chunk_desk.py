@@ -1,0 +1,33 @@
+"""Chunks for people to look at, and to take out of answers where one misleads."""
+
+from __future__ import annotations
+
+from readahead_retrieval.store import chunks, documents
+from readahead_retrieval.store.session import Database
+from readahead_retrieval.types import ChunkView
+
+
+class Chunks:
+    """As in `Library`, what is not the tenant's raises `NotFound`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(self, tenant: str, document_id: str) -> list[ChunkView]:
+        """In reading order."""
+        async with self._database.reading() as session:
+            await documents.get(session, tenant, document_id)
+            return await chunks.view(session, document_id)
+
+    async def get(self, tenant: str, document_id: str, chunk_id: int) -> ChunkView:
+        async with self._database.reading() as session:
+            await documents.get(session, tenant, document_id)
+            return await chunks.view_one(session, document_id, chunk_id)
+
+    async def set_disabled(self, tenant: str, document_id: str, chunk_id: int, *, disabled: bool) -> ChunkView:
+        """A disabled chunk is found by no search from this moment on. Packs are not changed by it."""
+        async with self._database.writing() as session:
+            await documents.get(session, tenant, document_id)
+            await chunks.view_one(session, document_id, chunk_id)
+            await chunks.set_disabled(session, chunk_id, disabled=disabled)
+            return await chunks.view_one(session, document_id, chunk_id)

@@ -1,0 +1,32 @@
+"""What a knowledge base's index lacks, and what it holds too much."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from readahead_retrieval.store.chunks import FIND_BATCH, IndexedChunk, under_heading
+from readahead_retrieval.store.documents import belongs_in_index
+from readahead_retrieval.store.models import ChunkRow, DocumentRow
+
+Ids = npt.NDArray[np.int64]
+
+
+async def chunk_ids(session: AsyncSession, kb_id: str, model: str) -> Ids:
+    """Of every chunk that belongs in the index, ascending."""
+    statement = select(ChunkRow.id).join(DocumentRow).where(belongs_in_index(kb_id, model))
+    found = await session.scalars(statement.order_by(ChunkRow.id))
+    return np.fromiter(found, dtype=np.int64)
+
+
+async def load(session: AsyncSession, ids: Sequence[int]) -> AsyncIterator[list[IndexedChunk]]:
+    """The chunks of these ids, each embedded, `FIND_BATCH` at a time."""
+    columns = select(ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
+    for start in range(0, len(ids), FIND_BATCH):
+        statement = columns.where(ChunkRow.id.in_(ids[start : start + FIND_BATCH]))
+        rows = await session.execute(statement.order_by(ChunkRow.id))
+        yield [IndexedChunk(i, d, under_heading(heading, text), v) for i, d, heading, text, v in rows if v is not None]
