@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from readahead_serving.model.quantize import Int4Linear, Int8Linear, fits_int4, largest_weight
+from readahead_serving.model.row_counts import pad_rows
 
 
 class Linear(Protocol):
@@ -24,7 +25,6 @@ LinearFactory = Callable[[Tensor, Tensor | None], Linear]
 
 Weights = Literal["auto", "fp32", "bf16", "int8", "int4"]
 """How weights are stored; "auto" stores them as the model's dtype says."""
-_EXACT_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,6 @@ class PlainLinear:
         return F.linear(x, self._weight, self._bias)
 
 
-def padded_rows(rows: int) -> int:
-    """The number of rows that so many are computed as.
-
-    oneDNN compiles a kernel for every number of rows it meets and keeps the last thousand: measured, 0.3 to 0.9 MB for
-    each matrix shape, which grew an engine by 600 MB in minutes of mixed load. So few numbers of rows are let through.
-    """
-    if rows <= _EXACT_ROWS:
-        return rows
-    step = _EXACT_ROWS if rows <= 4 * _EXACT_ROWS else 2 * _EXACT_ROWS
-    return -(-rows // step) * step
-
-
 class PackedLinear:
     """The bf16 weight in oneDNN's blocked layout, which spares a reordering at every call."""
 
@@ -69,11 +57,8 @@ class PackedLinear:
         self._bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
-        rows = len(x)
-        if missing := padded_rows(rows) - rows:
-            x = F.pad(x, (0, 0, 0, missing))
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
-        return y[:rows]
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(pad_rows(x), self._packed, self._bias, "none", [], "")
+        return y[: len(x)]
 
 
 class CastLinear:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.model.row_counts import pad_rows
 
 GROUP = 32
 """Inputs that share a scale and a zero in 4-bit weights."""
@@ -48,7 +49,7 @@ class Int8Linear:
         self._bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
-        y = _multiply(x, self._packed, self._scale, self._zeros)
+        y = _multiply(pad_rows(x), self._packed, self._scale, self._zeros)[: len(x)]
         return (y if self._bias is None else y.add_(self._bias)).to(x.dtype)
 
 
