@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
-from readahead_agents.events import PlanMade, RunEvent
+from readahead_agents.errors import LanguageModelUnavailable
+from readahead_agents.events import PlanMade, Replanned, RunEvent
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.executor import Executor
+from readahead_agents.executor import Emit, Executor, StepResult
 from readahead_agents.limits import Budget, MeteredLanguageModel
 from readahead_agents.llm import LanguageModel, Message
 from readahead_agents.mcp.actions_server import actions_server
+from readahead_agents.mcp.external import JoinedToolset, external_tools
 from readahead_agents.mcp.toolset import FilteredToolset, McpToolset
 from readahead_agents.plan import Plan
 from readahead_agents.planner import Planner
+from readahead_agents.replanning import MAX_REPLANS, asks_the_same, continued, reason_to_replan
 from readahead_agents.settings import AgentSettings
 from readahead_agents.synthesis import Synthesis
 
@@ -30,7 +34,8 @@ EVENTS_AHEAD = 32
 class KnowledgeAgent:
     """Answers questions over one tenant's view of one knowledge base.
 
-    Documents are untrusted text, so a run sees only tools that declare themselves read-only.
+    Documents are untrusted text, so a run sees only tools that declare themselves read-only, and those of external
+    servers that the operator approved. A server that is not there is missed by name.
     """
 
     def __init__(self, llm: LanguageModel, source: EvidenceSource, settings: AgentSettings) -> None:
@@ -77,22 +82,72 @@ class KnowledgeAgent:
         budget = Budget(self._settings)
         llm = MeteredLanguageModel(self._llm, budget)
         context = ActionContext(llm, self._source, self._settings, options)
-        async with send, McpToolset(actions_server(context)) as actions:
-            toolset = FilteredToolset(actions, lambda tool: tool.read_only)
+        async with send:
             # first, so that an empty knowledge base is told before a plan is paid for
             query, found = await find_evidence(self._source, question, history, options.top_k)
-            tools = await toolset.list_tools()
-            plan = await Planner(llm, tools, self._settings).plan(query)
-            await send.send(_plan_made(plan))
-            executor = Executor(toolset, tools, budget, send.send, parallel=self._settings.parallel_steps)
-            results = await executor.run(plan)
+            async with (
+                McpToolset(actions_server(context)) as actions,
+                external_tools(self._settings.mcp_servers) as external,
+            ):
+                own = FilteredToolset(actions, lambda tool: tool.read_only)
+                toolset = JoinedToolset([own, *external.toolsets])
+                tools = await toolset.list_tools()
+                executor = Executor(toolset, tools, budget, send.send, parallel=self._settings.parallel_steps)
+                work = _Work(Planner(llm, tools, self._settings), executor, llm, budget, send.send, external.missing)
+                results = await work.results(query)
             if llm.failure is not None and all(step.result is None for step in results):
                 raise llm.failure
             synthesis = Synthesis(llm, self._source, self._settings, budget, options)
-            async with aclosing(synthesis.answer(question, history, results, found)) as events:
+            notes = (*external.missing, *work.notes, *executor.calls.loops)
+            async with aclosing(synthesis.answer(question, history, results, found, notes)) as events:
                 async for event in events:
                     await send.send(event)
 
 
-def _plan_made(plan: Plan) -> PlanMade:
-    return PlanMade(tuple(step.to_json() for step in plan.steps), plan.reasoning, plan.repairs)
+@dataclass(slots=True)
+class _Work:
+    """Plans and acts until there is something to answer from, or nothing more to try."""
+
+    planner: Planner
+    executor: Executor
+    llm: MeteredLanguageModel
+    budget: Budget
+    emit: Emit
+    missing: tuple[str, ...]
+    notes: list[str] = field(default_factory=list)
+
+    async def results(self, question: str) -> list[StepResult]:
+        """What all steps came to, of all plans."""
+        plan = await self.planner.plan(question)
+        await self._tell(plan)
+        results = await self.executor.run(plan)
+        latest = results
+        for _ in range(MAX_REPLANS):
+            reason = reason_to_replan(plan, latest)
+            if reason is None or self.llm.failure is not None or self.budget.exceeded is not None:
+                break
+            again = await self._planned_anew(question, reason, results)
+            if again is None:
+                break
+            plan = again
+            latest = await self.executor.run(plan)
+            results = [*results, *latest]
+        return results
+
+    async def _planned_anew(self, question: str, reason: str, before: Sequence[StepResult]) -> Plan | None:
+        """Another plan; None where none comes, or only what was done already."""
+        await self.emit(Replanned(reason))
+        try:
+            plan = continued(await self.planner.plan(question, reason), len(before))
+        except LanguageModelUnavailable as error:
+            self.notes.append(f"No other plan could be made: {error.message}")
+            return None
+        if asks_the_same(plan, before):
+            self.notes.append("Another plan was asked for, and it was what had been done already.")
+            return None
+        await self._tell(plan)
+        return plan
+
+    async def _tell(self, plan: Plan) -> None:
+        steps = tuple(step.to_json() for step in plan.steps)
+        await self.emit(PlanMade(steps, plan.reasoning, plan.repairs, self.missing))

@@ -18,10 +18,28 @@ class PlanMade:
     reasoning: str
     repairs: tuple[str, ...] = ()
     """What rules changed in the model's plan, and why."""
+    missing: tuple[str, ...] = ()
+    """One sentence for each configured tool server that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """The plan did not come to what was needed; another `PlanMade` follows."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
+    step: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call as it is sent: references are filled with results. Long texts and lists are shown by their beginnings."""
+
     step: str
     tool: str
     arguments: dict[str, Any]
@@ -74,4 +92,4 @@ class Answered:
 
 
 AnswerEvent = EvidenceFound | Token | CitationFound | Answered
-RunEvent = PlanMade | StepStarted | StepFinished | AnswerEvent
+RunEvent = PlanMade | Replanned | StepStarted | ToolCalled | StepFinished | AnswerEvent

@@ -11,14 +11,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from readahead_agents.actions.result import ActionResult
+from readahead_agents.calls import CallLog, shown
 from readahead_agents.errors import ToolsetUnavailable
-from readahead_agents.events import EvidenceFound, RunEvent, StepFinished, StepStarted
+from readahead_agents.events import EvidenceFound, RunEvent, StepFinished, StepStarted, ToolCalled
 from readahead_agents.limits import Budget
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
 from readahead_agents.plan import EARLIER, Plan, Step, references
 
 Emit = Callable[[RunEvent], Awaitable[None]]
 SUMMARY_CHARS = 160
+RETRIES = 1
+"""Further calls of a tool that could not be reached and may be called twice."""
+MAX_OTHERS_CHARS = 1_200
+"""Of an external tool's text: it goes into prompts and into the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class StepResult:
     step: Step
     result: ActionResult | None
     failure: str = ""
+    server: str = ""
+    """The external server that the text is from; empty for our own actions."""
 
 
 class Executor:
@@ -45,6 +52,7 @@ class Executor:
         self._budget = budget
         self._emit = emit
         self._slots = asyncio.Semaphore(parallel)
+        self.calls = CallLog()
 
     async def run(self, plan: Plan) -> list[StepResult]:
         """The results in the plan's order. Cancelling it cancels every step."""
@@ -64,13 +72,14 @@ class Executor:
         started = time.monotonic()
         await self._emit(StepStarted(step.id, step.tool, step.arguments))
         outcome = await self._call(step, earlier)
-        result = _result(outcome) if outcome.ok else None
+        server = self._tools[step.tool].server
+        result = _result(outcome, server) if outcome.ok else None
         if result is not None and result.evidence:
             await self._emit(EvidenceFound(result.evidence, step.id))
         told = result.text if result is not None else outcome.text
         elapsed_ms = (time.monotonic() - started) * 1000
         await self._emit(StepFinished(step.id, step.tool, result is not None, _first_words(told), elapsed_ms))
-        return StepResult(step, result, "" if result is not None else outcome.text)
+        return StepResult(step, result, "" if result is not None else outcome.text[:MAX_OTHERS_CHARS], server)
 
     async def _call(self, step: Step, earlier: Mapping[str, StepResult]) -> ToolOutcome:
         """Calls the step's tool; whatever keeps it from ending well becomes a failed outcome with its reason."""
@@ -79,16 +88,28 @@ class Executor:
             return ToolOutcome(ok=False, text=f"Not begun: {self._budget.exceeded}")
         if missing := [name for name in sorted(references(step.arguments)) if earlier[name].result is None]:
             return ToolOutcome(ok=False, text=f"Not begun: it needs the result of {', '.join(missing)}, which failed.")
-        arguments = self._arguments(step, earlier)
-        remaining_s = self._budget.remaining_s
+        tool, arguments = self._tools[step.tool], self._arguments(step, earlier)
+        if (known := self.calls.before(tool, arguments)) is not None:
+            return known
         try:
-            async with asyncio.timeout(remaining_s):
-                return await self._toolset.call_tool(step.tool, arguments, timeout_s=remaining_s)
+            async with asyncio.timeout(self._budget.remaining_s):
+                outcome = await self._attempts(step, tool, arguments)
         except TimeoutError:
             self._budget.exceed("seconds", "The run has no time left.")
             return ToolOutcome(ok=False, text="Stopped: the run has no time left.")
-        except ToolsetUnavailable as error:
-            return ToolOutcome(ok=False, text=error.message)
+        self.calls.after(tool, arguments, outcome)
+        return outcome
+
+    async def _attempts(self, step: Step, tool: ToolSpec, arguments: dict[str, Any]) -> ToolOutcome:
+        """A tool that ran and failed is not called again; one that could not be reached is, where it may be."""
+        for left in range(RETRIES if tool.repeatable else 0, -1, -1):
+            await self._emit(ToolCalled(step.id, step.tool, shown(arguments)))
+            try:
+                return await self._toolset.call_tool(step.tool, arguments, timeout_s=self._budget.remaining_s)
+            except ToolsetUnavailable as error:
+                if not left:
+                    return ToolOutcome(ok=False, text=error.message)
+        raise AssertionError("the last attempt returns")
 
     def _arguments(self, step: Step, earlier: Mapping[str, StepResult]) -> dict[str, Any]:
         """The step's arguments with results in the place of references, and the results it depends on as evidence."""
@@ -115,8 +136,12 @@ def _filled(value: Any, results: Mapping[str, Any]) -> Any:
     return value
 
 
-def _result(outcome: ToolOutcome) -> ActionResult:
-    """Our actions' structured output; any other tool's text, without evidence."""
+def _result(outcome: ToolOutcome, server: str) -> ActionResult:
+    """Our actions' structured output; any other tool's text, without evidence, whatever shape it gives itself."""
+    if server:
+        text = outcome.text
+        notes = (f"Of what {server} told, the beginning is used.",) if len(text) > MAX_OTHERS_CHARS else ()
+        return ActionResult(text=text[:MAX_OTHERS_CHARS], notes=notes)
     try:
         return ActionResult.model_validate(outcome.data)
     except ValidationError:

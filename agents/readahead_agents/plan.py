@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from readahead_agents.errors import PlanInvalid
@@ -93,3 +93,19 @@ def references(arguments: object) -> set[str]:
 
 def _union(values: Iterable[object]) -> set[str]:
     return set().union(*map(references, values))
+
+
+def redirected(step: Step, names: Mapping[str, str]) -> Step:
+    """The step with other names for the steps that it depends on or refers to."""
+    depends_on = tuple(dict.fromkeys(names.get(dependency, dependency) for dependency in step.depends_on))
+    return replace(step, depends_on=depends_on, arguments={k: _rename(v, names) for k, v in step.arguments.items()})
+
+
+def _rename(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_rename(item, names) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"from"}:
+            return {"from": names.get(value["from"], value["from"])}
+        return {key: _rename(item, names) for key, item in value.items()}
+    return value

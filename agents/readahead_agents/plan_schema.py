@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Any
 
 from readahead_agents.mcp.toolset import ToolSpec
@@ -10,7 +12,7 @@ from readahead_agents.mcp.toolset import ToolSpec
 MAX_TEXT = 120
 MAX_REASONING = 100
 MAX_DEPENDENCIES = 3
-_SCALARS = ("string", "integer", "number", "boolean")
+_TYPES: dict[str, type | UnionType] = {"string": str, "integer": int, "number": int | float, "boolean": bool}
 # plain text of one line: escapes and control characters are where small models run astray
 _TEXT_PATTERN = r"^[^\"\\\x00-\x1f\x7f]+$"
 
@@ -33,6 +35,37 @@ def plan_schema(tools: Sequence[ToolSpec], max_steps: int) -> dict[str, Any]:
             },
         }
     )
+
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What names of tools and arguments may be made of: they stand in prompts, and a server could put anything there."""
+
+
+def can_be_planned(tool: ToolSpec) -> bool:
+    """Whether a plan can write out all that the tool needs, under names that say nothing but a name."""
+    properties = tool.input_schema.get("properties", {})
+    required = set(tool.input_schema.get("required", []))
+    return all(map(NAME.fullmatch, [tool.name, *properties])) and required <= literal_arguments(tool).keys()
+
+
+def fits(arguments: Mapping[str, Any], tool: ToolSpec) -> bool:
+    """Whether a tool takes the arguments: all that it needs, none that it does not know, each of its kind."""
+    known = literal_arguments(tool)
+    if not set(tool.input_schema.get("required", [])) <= arguments.keys() <= known.keys():
+        return False
+    return all(_is_of_kind(value, known[name]) for name, value in arguments.items())
+
+
+def _is_of_kind(value: object, schema: Mapping[str, Any]) -> bool:
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if choices is not None:
+        return value in choices
+    if not isinstance(value, _TYPES[schema["type"]]) or (isinstance(value, bool) and schema["type"] != "boolean"):
+        return False
+    if not isinstance(value, int | float):
+        return True
+    low, high = schema.get("minimum", value), schema.get("maximum", value)
+    return bool(low <= value <= high)
 
 
 def literal_arguments(tool: ToolSpec) -> dict[str, dict[str, Any]]:
@@ -65,7 +98,7 @@ def _bounded(schema: dict[str, Any]) -> dict[str, Any] | None:
     if kind == "string":
         longest = min(schema.get("maxLength", MAX_TEXT), MAX_TEXT)
         return {"type": "string", "minLength": 1, "maxLength": longest, "pattern": _TEXT_PATTERN}
-    if kind in _SCALARS:
+    if kind in _TYPES:
         return {key: schema[key] for key in ("type", "minimum", "maximum") if key in schema}
     return None
 

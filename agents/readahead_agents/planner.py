@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from readahead_agents.completion import complete
 from readahead_agents.errors import BudgetExceeded, LanguageModelRefused, PlanInvalid
@@ -11,7 +12,7 @@ from readahead_agents.llm import CompletionOptions, LanguageModel, Message
 from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.passages import as_data
 from readahead_agents.plan import Plan, parse_plan
-from readahead_agents.plan_schema import literal_arguments, plan_schema
+from readahead_agents.plan_schema import can_be_planned, literal_arguments, plan_schema
 from readahead_agents.prompts import prompt
 from readahead_agents.repair import repair, rule_plan
 from readahead_agents.settings import AgentSettings
@@ -19,6 +20,7 @@ from readahead_agents.settings import AgentSettings
 TOKENS_PER_STEP = 120
 """What one step of a plan takes as JSON at most; a plan cut off in the middle is no plan."""
 MAX_DESCRIPTION_CHARS = 200
+MAX_CHOICES_CHARS = 80
 _ONE_FACT = (
     '{"reasoning":"One question of fact.","steps":[{"tool":"query_rag_with_context",'
     '"arguments":{"question":"When does the shop open?"},"depends_on":[]}]}'
@@ -38,25 +40,29 @@ class Planner:
 
     def __init__(self, llm: LanguageModel, tools: Sequence[ToolSpec], settings: AgentSettings) -> None:
         self._llm = llm
-        self._tools = sorted(tools, key=lambda tool: tool.name)
+        # our own first: what other servers add changes nothing of what stands before it
+        self._tools = sorted(filter(can_be_planned, tools), key=lambda tool: (tool.server, tool.name))
         self._settings = settings
 
-    async def plan(self, question: str) -> Plan:
+    async def plan(self, question: str, failed: str = "") -> Plan:
         """A plan that can be executed, always: one that rules made where the model's is of no use, and says so.
+
+        Args:
+            failed: Why an earlier plan did not do.
 
         Raises:
             LanguageModelUnavailable: The model does not answer.
         """
         max_steps = self._settings.max_steps
         try:
-            written = parse_plan(json.loads(await self._ask(question)), self._tools)
+            written = parse_plan(json.loads(await self._ask(question, failed)), self._tools)
         except BudgetExceeded as error:
             return rule_plan(question, self._tools, max_steps, f"Planned by rules: {error.message}")
         except (LanguageModelRefused, PlanInvalid, json.JSONDecodeError) as error:
             return rule_plan(question, self._tools, max_steps, f"Planned by rules, as the model's plan failed: {error}")
         return repair(written, question, self._tools, max_steps)
 
-    async def _ask(self, question: str) -> str:
+    async def _ask(self, question: str, failed: str) -> str:
         settings = self._settings
         options = CompletionOptions(
             max_tokens=TOKENS_PER_STEP * (settings.max_steps + 1),
@@ -64,20 +70,32 @@ class Planner:
             seed=settings.seed,
             json_schema=plan_schema(self._tools, settings.max_steps),
         )
-        return await complete(self._llm, self.messages(question), options)
+        return await complete(self._llm, self.messages(question, failed), options)
 
-    def messages(self, question: str) -> list[Message]:
+    def messages(self, question: str, failed: str = "") -> list[Message]:
         """The static part first, the question last."""
         tools = "\n".join(map(_described, self._tools))
         asked = prompt("planner_user")
         turns = [Message("system", prompt("planner_system").substitute(tools=tools))]
         for example, plan in EXAMPLES:
             turns += [Message("user", asked.substitute(question=example)), Message("assistant", plan)]
-        return [*turns, Message("user", asked.substitute(question=question))]
+        last = prompt("planner_again").substitute(question=question, failed=as_data(failed)) if failed else ""
+        return [*turns, Message("user", last or asked.substitute(question=question))]
 
 
 def _described(tool: ToolSpec) -> str:
     """One line for each tool; its own words are data, and bounded."""
-    arguments = ", ".join(literal_arguments(tool))
+    required = tool.input_schema.get("required", [])
+    arguments = ", ".join(
+        f"{name}{'' if name in required else '?'}: {_kind(schema)}" for name, schema in literal_arguments(tool).items()
+    )
     description = as_data(" ".join(tool.description.split())[:MAX_DESCRIPTION_CHARS]).strip()
     return f"- {tool.name}({arguments}): {description}"
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """A type's name, or the choices there are, as data."""
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if choices:
+        return as_data(" | ".join(json.dumps(choice) for choice in choices)[:MAX_CHOICES_CHARS]).strip()
+    return str(schema["type"])

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.plan import Plan, Step, references
+from readahead_agents.plan import Plan, Step, redirected, references
+from readahead_agents.plan_schema import fits
 from readahead_agents.question_kind import asks_for_analysis, asks_for_summary, compared_sides, question_about
 from readahead_agents.text import words
 
@@ -66,6 +67,8 @@ def _complete_arguments(steps: Steps, request: Request) -> tuple[Steps, str]:
 
 
 def _arguments(step: Step, request: Request) -> dict[str, Any]:
+    if not _is_own(step, request):
+        return step.arguments
     schema = request.tools[step.tool].input_schema
     properties: dict[str, Any] = schema.get("properties", {})
     given = {name: value for name, value in step.arguments.items() if name in properties and value not in ("", None)}
@@ -88,7 +91,7 @@ def _no_repeats(steps: Steps, request: Request) -> tuple[Steps, str]:
         else:
             first[key] = step.id
             kept.append(step)
-    mended = tuple(_redirected(step, renamed) for step in kept)
+    mended = tuple(redirected(step, renamed) for step in kept)
     return mended, f"{len(renamed)} steps that repeated others were dropped." if renamed else ""
 
 
@@ -118,6 +121,26 @@ def _on_topic(steps: Steps, request: Request) -> tuple[Steps, str]:
     kept = tuple(step for step in steps if step.tool not in own or _shares_words(_singular(_text(step)), asked))
     gone = len(steps) - len(kept)
     return kept, f"{gone} steps that ask for something else than the question were dropped." if gone else ""
+
+
+def _others_on_purpose(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Tools of other servers are used where the step is complete and has to do with the question: a small model picks
+    any tool that it is shown."""
+    asked = _singular(request.question)
+    kept = tuple(step for step in steps if _is_own(step, request) or _on_purpose(step, request, asked))
+    gone = sorted({step.tool for step in steps if step not in kept})
+    return kept, f"Calls that do not fit the tool or the question were dropped: {', '.join(gone)}." if gone else ""
+
+
+def _is_own(step: Step, request: Request) -> bool:
+    return not request.tools[step.tool].server
+
+
+def _on_purpose(step: Step, request: Request, asked: frozenset[str]) -> bool:
+    tool = request.tools[step.tool]
+    values = json.dumps(list(step.arguments.values()), ensure_ascii=False, default=str)
+    name = tool.name.removeprefix(tool.server).replace("_", " ")
+    return fits(step.arguments, tool) and bool(_singular(f"{name} {values}") & asked)
 
 
 def _shares_words(said: frozenset[str], asked: frozenset[str]) -> bool:
@@ -236,26 +259,12 @@ def _wait_for_evidence(steps: Steps, request: Request) -> tuple[Steps, str]:
 def _renumbered(steps: Steps) -> Steps:
     """Ids by place: s1, s2, …, in references too."""
     names = {step.id: f"s{number}" for number, step in enumerate(steps, start=1)}
-    return tuple(replace(_redirected(step, names), id=names[step.id]) for step in steps)
-
-
-def _redirected(step: Step, names: dict[str, str]) -> Step:
-    depends_on = tuple(dict.fromkeys(names.get(dependency, dependency) for dependency in step.depends_on))
-    return replace(step, depends_on=depends_on, arguments={k: _rename(v, names) for k, v in step.arguments.items()})
-
-
-def _rename(value: Any, names: dict[str, str]) -> Any:
-    if isinstance(value, list):
-        return [_rename(item, names) for item in value]
-    if isinstance(value, dict):
-        if set(value) == {"from"}:
-            return {"from": names.get(value["from"], value["from"])}
-        return {key: _rename(item, names) for key, item in value.items()}
-    return value
+    return tuple(replace(redirected(step, names), id=names[step.id]) for step in steps)
 
 
 RULES: tuple[Rule, ...] = (
     _known_tools,
+    _others_on_purpose,
     _on_topic,
     _ordered,
     _no_repeats,

@@ -49,3 +49,8 @@ class ShownText:
         if all(label[0] in "Ss" and 1 <= int(label[1:]) <= self._count for label in ids):
             return True
         return any(match.group().strip() in text for text in self._texts)
+
+
+def plain(text: str) -> str:
+    """A tool's own text without links that leave the service."""
+    return _OFF_SERVICE.sub(lambda match: f"{match.group()} ", text)

@@ -22,6 +22,7 @@ from readahead_agents.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.passages import as_data, where
 from readahead_agents.quotation import best_quote
 from readahead_agents.settings import AgentSettings
+from readahead_agents.shown_text import plain
 from readahead_agents.support import citations_of
 from readahead_retrieval.types import Evidence
 
@@ -39,14 +40,24 @@ class Synthesis:
     asked: AnswerOptions = DEFAULT_OPTIONS
 
     async def answer(
-        self, question: str, history: Sequence[Message], results: Sequence[StepResult], found: Sequence[Evidence]
+        self,
+        question: str,
+        history: Sequence[Message],
+        results: Sequence[StepResult],
+        found: Sequence[Evidence],
+        notes: Sequence[str] = (),
     ) -> AsyncGenerator[AnswerEvent, None]:
         """Streams the answer; its last event is `Answered` with the usage of the whole run.
 
+        What tools of other servers told is shown behind the answer as theirs, as no document bears it out.
+
         Args:
             found: What the question itself found, for when no step came to a result.
+            notes: What else went wrong on the way.
         """
-        written = [step.result for step in results if step.result is not None and step.result.covered]
+        covered = [step for step in results if step.result is not None and step.result.covered]
+        written = _once([step.result for step in covered if step.result is not None and not step.server])
+        told_by_tools = list(dict.fromkeys(_told_by(step) for step in covered if step.server))
         evidence = merge_evidence([result.evidence for result in written])
         if len(written) > 1:
             events = self._merged(question, history, written, evidence)
@@ -57,20 +68,24 @@ class Synthesis:
             )
         else:
             events = self._without_result(question, results, found)
-        notes = [note for result in written for note in result.notes]
+        notes = [*notes, *(note for step in covered if step.result is not None for note in step.result.notes)]
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Answered):
                     # only now is known which limits the answer itself has met
-                    for told in self._ended(event, _failures(results, self.budget), notes):
+                    failures = _failures(results, self.budget)
+                    for told in self._ended(event, told_by_tools, failures, notes):
                         yield told
                 else:
                     yield event
 
-    def _ended(self, answered: Answered, tail: Sequence[str], notes: Sequence[str]) -> list[AnswerEvent]:
+    def _ended(
+        self, answered: Answered, told_by_tools: Sequence[str], failures: Sequence[str], notes: Sequence[str]
+    ) -> list[AnswerEvent]:
         """The end of the run: what failed is part of the answer, and the usage is the run's."""
-        told = f"\n\n{' '.join(tail)}" if tail else ""
-        notes = tuple(dict.fromkeys([*answered.notes, *notes, *tail]))
+        tail = [*told_by_tools, " ".join(failures)] if failures else told_by_tools
+        told = "".join(f"\n\n{part}" for part in tail)
+        notes = tuple(dict.fromkeys([*answered.notes, *notes, *failures]))
         end = replace(answered, answer=answered.answer + told, usage=self.budget.usage, notes=notes)
         return [Token(told), end] if told else [end]
 
@@ -171,5 +186,17 @@ class Synthesis:
 
 def _failures(results: Sequence[StepResult], budget: Budget) -> list[str]:
     """One sentence for each step that failed, and for the limit that was met."""
-    told = [f"Step {step.step.id} ({step.step.tool}) failed: {step.failure}" for step in results if step.result is None]
+    failed = [step for step in results if step.result is None]
+    told = [f"Step {step.step.id} ({step.step.tool}) failed: {plain(step.failure)}" for step in failed]
     return [*told, budget.exceeded.message] if budget.exceeded is not None else told
+
+
+def _once(results: Sequence[ActionResult]) -> list[ActionResult]:
+    """Without those that a second plan only asked for again."""
+    return [result for number, result in enumerate(results) if result not in results[:number]]
+
+
+def _told_by(step: StepResult) -> str:
+    """What a tool of another server told, as a quotation of it."""
+    assert step.result is not None
+    return f"{step.step.tool} tells: “{plain(' '.join(step.result.text.split()))}”"

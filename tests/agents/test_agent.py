@@ -11,7 +11,16 @@ import pytest
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answer import AnswerOptions
 from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable
-from readahead_agents.events import CitationFound, EvidenceFound, PlanMade, RunEvent, StepFinished, StepStarted, Token
+from readahead_agents.events import (
+    CitationFound,
+    EvidenceFound,
+    PlanMade,
+    RunEvent,
+    StepFinished,
+    StepStarted,
+    Token,
+    ToolCalled,
+)
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
@@ -40,8 +49,8 @@ async def run(
 async def test_a_run_tells_its_plan_its_steps_and_one_cited_answer_in_order() -> None:
     events = await run(ScriptedLanguageModel(planning([ASK], {})))
     kinds = list(dict.fromkeys(type(event) for event in events))
-    assert kinds[:4] == [PlanMade, StepStarted, EvidenceFound, StepFinished]
-    assert kinds[4:6] == [Token, CitationFound]
+    assert kinds[:5] == [PlanMade, StepStarted, ToolCalled, EvidenceFound, StepFinished]
+    assert kinds[5:7] == [Token, CitationFound]
     last = ending(events)
     assert last.answer == FILTER
     assert [(citation.document, citation.page) for citation in last.citations] == [("pump.pdf", 3)]

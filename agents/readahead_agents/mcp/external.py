@@ -30,7 +30,7 @@ class NamedToolset:
 
     async def list_tools(self) -> list[ToolSpec]:
         named = [
-            replace(tool, name=f"{self.prefix}{SEPARATOR}{tool.name}", read_only=True)
+            replace(tool, name=f"{self.prefix}{SEPARATOR}{tool.name}", read_only=True, server=self.prefix)
             for tool in await self.inner.list_tools()
         ]
         return [tool for tool in named if len(tool.name) <= MAX_NAME_CHARS]

@@ -35,6 +35,10 @@ class ToolSpec:
     description: str
     input_schema: dict[str, Any]
     read_only: bool
+    repeatable: bool = False
+    """Its own server says that calling it twice does what calling it once does."""
+    server: str = ""
+    """The external server that it belongs to; empty for our own actions. Set by us, never by a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +146,10 @@ def _leaf(error: BaseException) -> BaseException:
 
 
 def _spec(tool: Tool) -> ToolSpec:
-    read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-    return ToolSpec(tool.name, tool.description or "", tool.input_schema, read_only)
+    told = tool.annotations
+    read_only = told is not None and told.read_only_hint is True
+    repeatable = read_only or (told is not None and told.idempotent_hint is True)
+    return ToolSpec(tool.name, tool.description or "", tool.input_schema, read_only, repeatable)
 
 
 def _outcome(name: str, result: CallToolResult) -> ToolOutcome:

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from readahead_agents.events import Answered, CitationFound, EvidenceFound, PlanMade, StepFinished, StepStarted, Token
+from readahead_agents.events import (
+    Answered,
+    CitationFound,
+    EvidenceFound,
+    PlanMade,
+    Replanned,
+    StepFinished,
+    StepStarted,
+    Token,
+    ToolCalled,
+)
 from readahead_agents.llm import TokenUsage
 from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.routing.route import RouteChosen
@@ -16,7 +26,9 @@ from readahead_retrieval.types import Box, Citation, Evidence
 _EVENT_NAMES: dict[type[ChatEvent], str] = {
     RouteChosen: "route",
     PlanMade: "plan",
+    Replanned: "replanned",
     StepStarted: "step_started",
+    ToolCalled: "tool_call",
     EvidenceFound: "evidence",
     StepFinished: "step_finished",
     Token: "token",
@@ -34,7 +46,8 @@ class AnswerLog:
         self._clock = clock
         self._started = clock()
         self._timings_ms: dict[str, float] = {}
-        self._plan: PlanMade | None = None
+        self._plans: list[PlanMade] = []
+        self._replanned: list[str] = []
         self._started_steps: dict[str, StepStarted] = {}
         self._finished_steps: list[StepFinished] = []
         self.route: RouteChosen | None = None
@@ -49,7 +62,9 @@ class AnswerLog:
             case Token():
                 self._mark("first_token")
             case PlanMade():
-                self._plan = event
+                self._plans.append(event)
+            case Replanned():
+                self._replanned.append(event.reason)
             case StepStarted():
                 self._started_steps[event.step] = event
             case StepFinished():
@@ -93,11 +108,13 @@ class AnswerLog:
             "notes": list(answered.notes),
             "timings_ms": self._timings_ms,
         }
-        if self._plan is not None:
+        if self._plans:
             field["run"] = {
                 "steps": [self._step(step) for step in self._finished_steps],
-                "reasoning": self._plan.reasoning,
-                "repairs": list(self._plan.repairs),
+                "reasoning": self._plans[-1].reasoning,
+                "repairs": [repair for plan in self._plans for repair in plan.repairs],
+                "replanned": self._replanned,
+                "missing": list(self._plans[-1].missing),
             }
         return field
 
