@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-SAMPLE_CHARACTERS = 6_000
+SAMPLE_CHARACTERS = 3_000
 MIN_WORDS = 30
 """Fewer say nothing."""
 
