@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -68,7 +68,7 @@ class Page:
     label: str
     """The printed page label ("iii", "12"); the number where the file has none."""
     text: str
-    words: tuple[Word, ...]
+    words: Sequence[Word]
     quality: PageQuality
     width: float
     """Of the shown page, in points."""
