@@ -24,7 +24,8 @@ _SHAPES = re.compile("[\ufb00-\ufdcf\ufdf0-\ufdff\ufe70-\ufefe\uff61-\uffdc]+")
 _SPACES = re.compile(r"\s+")
 _LEADERS = re.compile(r"([.·…_=~*–—-])\1{3,}")  # dots that lead the eye to a page number
 _NUMBERING = re.compile(r"^[\d.\s]+(?=\D)")
-_PLAIN = re.compile(r"[\x21-\x7e]*\Z")
+# ASCII, whole accented letters, quotation marks and dashes, kana, ideographs and Korean syllables: nothing to clean.
+_PLAIN = re.compile("[\x21-\x7e\u00c0-\u017f\u2013-\u201d\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*\\Z")
 
 
 def clean_word(raw: str) -> str:
