@@ -20,11 +20,13 @@ DEMOTION = 0.7
 
 
 _BACK_MATTER = frozenset(
-    """see also|references|external links|further reading|bibliography|notes|notes and references|sources|works cited
-    |footnotes|literature cited|citations|참고문헌|참고 문헌|각주|외부 링크|같이 보기|参考文献|脚注|関連項目|外部リンク|参考资料|外部链接
-    |literatur|einzelnachweise|weblinks|siehe auch|références|bibliographie|voir aussi|referencias|bibliografía""".replace(
-        "\n    ", ""
-    ).split("|")
+    name.strip()
+    for name in """
+    see also | references | external links | further reading | bibliography | notes | notes and references | sources
+    | works cited | footnotes | literature cited | citations | 참고문헌 | 참고 문헌 | 각주 | 외부 링크 | 같이 보기
+    | 参考文献 | 脚注 | 関連項目 | 外部リンク | 参考资料 | 外部链接 | literatur | einzelnachweise | weblinks
+    | siehe auch | références | bibliographie | voir aussi | referencias | bibliografía
+    """.split("|")
 )
 """Names of sections that point elsewhere."""
 _NUMBERED = re.compile(r"^[\dIVX]+(?:\.\d+)*[.)]?\s+")
