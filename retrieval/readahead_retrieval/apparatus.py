@@ -19,17 +19,15 @@ MARKS_SHARE = 0.05
 DEMOTION = 0.7
 
 
-_BACK_MATTER = frozenset(
-    name.strip()
-    for name in """
-    see also | references | external links | further reading | bibliography | notes | notes and references | sources
-    | works cited | footnotes | literature cited | citations | 참고문헌 | 참고 문헌 | 각주 | 외부 링크 | 같이 보기
-    | 参考文献 | 脚注 | 関連項目 | 外部リンク | 参考资料 | 外部链接 | literatur | einzelnachweise | weblinks
-    | siehe auch | références | bibliographie | voir aussi | referencias | bibliografía
-    """.split("|")
+_BACK_MATTER = re.compile(
+    r"""(?:[\dIVX]+(?:\.\d+)*[.)]?\s+)?  # numbered or not
+    (?:see\ also|references|external\ links|further\ reading|bibliography|notes|notes\ and\ references|sources
+    |works\ cited|footnotes|literature\ cited|citations|참고\ ?문헌|각주|외부\ 링크|같이\ 보기
+    |参考文献|脚注|関連項目|外部リンク|参考资料|外部链接|literatur|einzelnachweise|weblinks
+    |siehe\ auch|références|bibliographie|voir\ aussi|referencias|bibliografía)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 """Names of sections that point elsewhere."""
-_NUMBERED = re.compile(r"^[\dIVX]+(?:\.\d+)*[.)]?\s+")
 
 
 def demotion(heading: str, text: str) -> float:
@@ -44,7 +42,7 @@ def demotion(heading: str, text: str) -> float:
 def is_back_matter(heading: str, text: str) -> bool:
     """Whether it stands under such a heading, or begins with one."""
     names = [*heading.split(PATH_SEPARATOR), text.split("\n", 1)[0]]
-    return any(_NUMBERED.sub("", name.strip()).casefold() in _BACK_MATTER for name in names)
+    return any(_BACK_MATTER.fullmatch(name.strip()) for name in names)
 
 
 def is_reference_list(text: str) -> bool:
