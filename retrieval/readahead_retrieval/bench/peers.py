@@ -41,7 +41,7 @@ def haystack(files: list[Path], model: Path) -> dict[str, Any]:
     """PyPDFToDocument, DocumentCleaner, DocumentSplitter (200 words), a sentence-transformers embedder, in memory."""
     converters = _module("haystack.components.converters")
     preprocessors = _module("haystack.components.preprocessors")
-    embedders = _module("haystack.components.embedders")
+    embedders = _module("haystack_integrations.components.embedders.sentence_transformers")
     stores = _module("haystack.document_stores.in_memory")
     embedder = embedders.SentenceTransformersDocumentEmbedder(model=str(model), progress_bar=False)
     embedder.warm_up()
