@@ -240,6 +240,8 @@ class Document:
     started_at: datetime | None = None
     """When a worker last took it up."""
     finished_at: datetime | None = None
+    notes: tuple[str, ...] = ()
+    """What the file holds and is not read (attached files, XFA forms), in sentences."""
 
     @property
     def finished(self) -> bool:
