@@ -111,7 +111,10 @@ def _fitting(
 
 
 def _longest_fit(text: str, start: int, end: int, counter: TokenCounter, max_tokens: int) -> int:
-    low, high = start + 1, end - 1  # one character is taken even where it exceeds the limit
+    low, step = start + 1, 2 * max_tokens  # one character is taken even where it exceeds the limit
+    while low + step < end and counter.count(text[start : low + step]) <= max_tokens:
+        low, step = low + step, 2 * step
+    high = min(low + step, end - 1)
     while low < high:
         middle = (low + high + 1) // 2
         if counter.count(text[start:middle]) <= max_tokens:

@@ -28,9 +28,10 @@ class Judged:
 
 
 def weighed(ranked: Sequence[Fused], live: Mapping[int, StoredChunk]) -> list[Fused]:
-    """Those that are live, lists of references behind what says something."""
-    found = [replace(f, score=f.score * demotion(live[f.id].text)) for f in ranked if f.id in live]
-    return sorted(found, key=lambda f: -f.score)
+    """Those that are live, what only points elsewhere behind what says something."""
+    found = [(f, live[f.id]) for f in ranked if f.id in live]
+    demoted = [replace(f, score=f.score * demotion(chunk.heading, chunk.text)) for f, chunk in found]
+    return sorted(demoted, key=lambda f: -f.score)
 
 
 def select(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -68,7 +68,7 @@ class Page:
     label: str
     """The printed page label ("iii", "12"); the number where the file has none."""
     text: str
-    words: tuple[Word, ...]
+    words: Sequence[Word]
     quality: PageQuality
     width: float
     """Of the shown page, in points."""
@@ -240,6 +240,8 @@ class Document:
     started_at: datetime | None = None
     """When a worker last took it up."""
     finished_at: datetime | None = None
+    notes: tuple[str, ...] = ()
+    """What the file holds and is not read (attached files, XFA forms), in sentences."""
 
     @property
     def finished(self) -> bool:

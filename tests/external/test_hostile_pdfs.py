@@ -33,12 +33,12 @@ from tests.retrieval.test_pdf_fuzz import damaged, open_files, outcome
 LIMITS = ReadLimits(timeout_s=60, memory_bytes=1 << 30)
 
 READ_IN_ANOTHER_ORDER = {
-    "form_acroform.pdf": "labels and the options beside them are read as rows; the index has them as drawn",
-    "form_acroform_values.pdf": "a figure's labels are read as rows; the index has them as drawn",
-    "ko_missing_tounicode.pdf": "a diagram's labels are read as rows; the index has them as drawn",
+    "form_acroform.pdf": "the boxes' own labels are read where the page shows them; the index has them last, as drawn",
+    "form_acroform_values.pdf": "the page shows COMBO LIST above TEXT; the index has them as drawn",
+    "ko_missing_tounicode.pdf": "a diagram is read in rows from its top; the index begins at its foot, as drawn",
     "zh_table_page.pdf": "the page number is read where it stands, at the foot; the index has it as drawn",
 }
-"""Files whose snippet is on its page, every word of it, but not as one run."""
+"""Files whose snippet is on its page, every word of it, but not as one run: read as the rendered page shows them."""
 
 
 def _folder() -> Path | None:

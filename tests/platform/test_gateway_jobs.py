@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from tests.platform.gateway import Gateway, add_document
+from tests.platform.running import client_environment, readahead
 from tests.platform.test_gateway_documents import bad_file
 from tests.platform.test_gateway_tenants import fill
 
@@ -92,6 +94,28 @@ async def test_a_failed_job_says_why_is_listed_by_state_and_retried(
     for act in ("retry", "cancel"):
         refused = await http.post(f"/v1/jobs/{failed['id']}/{act}", json={})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_state")
+
+
+async def test_the_command_line_lists_shows_and_retries_jobs(gateway: Gateway, manual: Path, tmp_path: Path) -> None:
+    sdk = gateway.sdk()
+    store = await sdk.vector_stores.create(name="manuals")
+    file = await sdk.files.create(file=bad_file(tmp_path / "locked.pdf", manual), purpose="assistants")
+    failed = await sdk.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=50)
+    job = (failed.model_extra or {})["job_id"]
+    variables = {**client_environment(tmp_path, 1), "READAHEAD_URL": gateway.url, "READAHEAD_API_KEY": gateway.key}
+
+    async def command(*arguments: str) -> tuple[int, str]:
+        run = await asyncio.to_thread(readahead, "jobs", *arguments, environment=variables)
+        return run.returncode, run.stdout
+
+    code, listed = await command("list", "--state", "failed", "--json")
+    assert (code, [one["id"] for one in json.loads(listed)["jobs"]]) == (0, [job])
+    assert "password_required" in (await command("show", job))[1]
+    code, retried = await command("retry", job, "--password", "open sesame", "--json")
+    assert (code, json.loads(retried)["job"]["error"]) == (0, None)
+    await sdk.vector_stores.files.poll(file.id, vector_store_id=store.id, poll_interval_ms=50)
+    code, refused = await command("cancel", job, "--json")
+    assert (code, json.loads(refused)["error"]["code"]) == (1, "invalid_state")
 
 
 async def test_a_chunk_is_shown_disabled_and_enabled(gateway: Gateway, ids: dict[str, str]) -> None:

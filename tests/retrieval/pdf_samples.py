@@ -6,12 +6,13 @@ import io
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pypdfium2 as pdfium
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
 from pypdf.constants import PageLabelStyle
-from pypdf.generic import RectangleObject
+from pypdf.generic import DictionaryObject, NameObject, RectangleObject
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
@@ -130,6 +131,17 @@ def with_attachments(path: Path, source: Path, *names: str) -> Path:
     writer = PdfWriter(clone_from=PdfReader(source))
     for name in names:
         writer.add_attachment(name, b"%PDF-1.7 attached")
+    writer.write(path)
+    return path
+
+
+def with_looped_outline(path: Path, source: Path) -> Path:
+    """The same outline, its last entry followed by its first."""
+    writer = PdfWriter(clone_from=PdfReader(source))
+    outline = cast(DictionaryObject, writer.root_object["/Outlines"])
+    parent = cast(DictionaryObject, outline["/First"])
+    last = cast(DictionaryObject, parent["/Last"])
+    last[NameObject("/Next")] = parent.raw_get("/First")
     writer.write(path)
     return path
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from sqlalchemy import Connection, Engine, event
 
+from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.errors import DocumentRemoved, EmptyKnowledgeBase, InvalidState, NotFound
 from readahead_retrieval.ingest.intake import NewFile
 from readahead_retrieval.library import Library
@@ -22,11 +24,14 @@ def job_id(document: Document) -> str:
     return document.id.replace("doc_", "job_")
 
 
-def away() -> TermEmbedder:
-    """An embedding service that does not answer."""
-    embedder = TermEmbedder()
-    embedder.failures = lambda asked: True
-    return embedder
+class StuckOnce(TermEmbedder):
+    """An embedding service that never answers its first question, and all others."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
+        if self.asked == 0:
+            self.asked = 1
+            await asyncio.Event().wait()
+        return await super().embed(texts, kind)
 
 
 def sheet(path: Path, text: str) -> Path:
@@ -53,7 +58,7 @@ async def three_queued(library: Library, folder: Path) -> list[Document]:
 
 
 async def test_a_job_tells_its_place_in_the_queue(tmp_path: Path) -> None:
-    async with opened(tmp_path / "home", away(), ingest_concurrency=1, embed_backoff_s=60.0) as library:
+    async with opened(tmp_path / "home", StuckOnce(), ingest_concurrency=1) as library:
         added = await three_queued(library, tmp_path)
         jobs = await library.jobs.list(TENANT)
         assert [(job.document.id, job.position) for job in jobs] == [
@@ -68,16 +73,14 @@ async def test_a_job_tells_its_place_in_the_queue(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_job_makes_room_at_once_and_its_document_is_never_found(tmp_path: Path) -> None:
-    embedder = away()
-    async with opened(tmp_path / "home", embedder, ingest_concurrency=1, embed_backoff_s=60.0) as library:
+    async with opened(tmp_path / "home", StuckOnce(), ingest_concurrency=1) as library:
         first, second, third = await three_queued(library, tmp_path)
-        embedder.failures = lambda asked: False
         cancelled = await library.jobs.cancel(TENANT, job_id(first))
         waiting = await library.jobs.cancel(TENANT, job_id(third))
         for job in (cancelled, waiting):
             assert (job.document.state, job.position) == (DocumentState.CANCELLED, None)
             assert job.document.finished_at is not None
-        # Without the interruption the worker would sleep for a minute.
+        # Without the interruption the only worker would wait for ever.
         assert (await finished(library, second.id)).state is DocumentState.SEARCHABLE
         found = await library.search(TENANT, "k", "Room department")
         assert {evidence.document_id for evidence in found} == {second.id}
@@ -126,14 +129,12 @@ async def test_a_retry_reads_a_file_anew_that_was_at_fault(tmp_path: Path, handb
 
 
 async def test_watching_a_job_shows_it_move_up_the_queue(tmp_path: Path) -> None:
-    embedder = away()
-    async with opened(tmp_path / "home", embedder, ingest_concurrency=1, embed_backoff_s=60.0) as library:
+    async with opened(tmp_path / "home", StuckOnce(), ingest_concurrency=1) as library:
         first, _, third = await three_queued(library, tmp_path)
         seen: list[Job] = []
         async with asyncio.timeout(60):
             async for job in library.jobs.watch(TENANT, job_id(third)):
                 if not seen:
-                    embedder.failures = lambda asked: False
                     await library.jobs.cancel(TENANT, job_id(first))
                 seen.append(job)
         assert {job.position for job in seen} >= {2, None}
@@ -141,10 +142,8 @@ async def test_watching_a_job_shows_it_move_up_the_queue(tmp_path: Path) -> None
 
 
 async def test_a_removed_document_frees_the_worker_that_has_it(tmp_path: Path) -> None:
-    embedder = away()
-    async with opened(tmp_path / "home", embedder, ingest_concurrency=1, embed_backoff_s=60.0) as library:
+    async with opened(tmp_path / "home", StuckOnce(), ingest_concurrency=1) as library:
         first, second, _ = await three_queued(library, tmp_path)
-        embedder.failures = lambda asked: False
         await library.delete_file(TENANT, first.file_id)
         assert (await finished(library, second.id)).state is DocumentState.SEARCHABLE
         with pytest.raises(DocumentRemoved):

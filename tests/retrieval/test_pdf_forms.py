@@ -44,6 +44,7 @@ async def test_values_are_drawn_and_their_boxes_hold_the_ink(tmp_path: Path) -> 
     source = samples.write_pdf(tmp_path / "a.pdf", samples.form)
     path = samples.turned(tmp_path / "b.pdf", source, 90)
     page = await only_page(path)
+    assert page.text == (await only_page(source)).text
     image = to_pixels(await render_page(PageImage(path, 1, (), 1200), LIMITS))
     ink = image.min(axis=2) < 128
     for word in page.words:

@@ -16,8 +16,9 @@ from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.pdf.recognise import Recognition, find_recognition
 from readahead_retrieval.pdf.tesseract import Tesseract
-from readahead_retrieval.types import Box, Page, PageQuality
+from readahead_retrieval.types import Box, DocumentState, Page, PageQuality
 from tests.retrieval import pdf_samples as samples
+from tests.retrieval.library_parts import TENANT, add, opened
 from tests.retrieval.reading import children, covered, processes_of, started, to_pixels
 
 LIMITS = ReadLimits(timeout_s=60, memory_bytes=512 << 20)
@@ -179,3 +180,29 @@ async def test_a_page_that_cannot_be_recognised_costs_only_itself(tmp_path: Path
     pages = await read(path, Tesseract(["eng"], timeout_s=0.3))
     assert [page.quality for page in pages] == [PageQuality.NEEDS_OCR, PageQuality.OK]
     assert children() == []
+
+
+@needs_tesseract
+async def test_a_scanned_document_is_searched_and_cited_like_any_other(tmp_path: Path) -> None:
+    path = samples.scanned(tmp_path / "scan.pdf", letter(tmp_path / "a.pdf"))
+    async with opened(tmp_path / "home", ocr_languages="eng") as library:
+        await library.create_kb(TENANT, "rivers")
+        document = await add(library, "rivers", path)
+        assert (document.state, document.pages_unread) == (DocumentState.SEARCHABLE, ())
+        evidence = await library.search(TENANT, "rivers", "Where does the river rise?")
+        (citation,) = await library.cite(TENANT, f"{SENTENCES[0]}.", evidence)
+        plain = to_pixels(await library.render_page(TENANT, document.id, citation.page))
+        marked = to_pixels(await library.render_page(TENANT, document.id, citation.page, citation.boxes))
+    changed = (plain != marked).any(axis=2)
+    assert changed.any()
+    assert not changed[~covered(plain.shape, citation.boxes, margin=3)].any()
+    assert (plain.min(axis=2) < 128)[covered(plain.shape, citation.boxes, margin=0)].any()
+
+
+async def test_with_recognition_switched_off_a_scan_is_refused_with_the_setting_named(tmp_path: Path) -> None:
+    path = samples.write_pdf(tmp_path / "a.pdf", samples.picture_of_text)
+    async with opened(tmp_path / "home", ocr="off") as library:
+        await library.create_kb(TENANT, "rivers")
+        document = await add(library, "rivers", path)
+    assert document.error_code == "needs_ocr"
+    assert "retrieval.ocr" in (document.error_message or "")

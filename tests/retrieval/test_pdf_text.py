@@ -109,6 +109,22 @@ async def test_headings_are_told_by_size_and_weight(tmp_path: Path) -> None:
     assert headings(page) == [("Warranty terms", 1), ("Scope", 2), ("Repairs at home", 3)]
 
 
+async def test_the_outline_names_headings_that_look_like_text(tmp_path: Path) -> None:
+    body = samples.wrapped(samples.LEFT_COLUMN, 400, font="Helvetica")
+
+    def draw(canvas: Canvas) -> None:
+        samples.lines("Locks and weirs", size=9, y=810)(canvas)
+        samples.lines("2.1 Locks and weirs", "", *body, "", "Keepers", "", *body, y=760)(canvas)
+        for key, title, level in (("a", "The river", 0), ("b", "Locks and weirs", 1), ("c", "Keepers", 1)):
+            canvas.bookmarkPage(key)
+            canvas.addOutlineEntry(title, key, level)
+
+    source = samples.write_pdf(tmp_path / "a.pdf", draw)
+    assert headings(await only_page(source)) == [("2.1 Locks and weirs", 2), ("Keepers", 2)]
+    looped = samples.with_looped_outline(tmp_path / "b.pdf", source)
+    assert headings(await only_page(looped))[0] == ("2.1 Locks and weirs", 2)
+
+
 async def test_a_text_that_is_bold_throughout_has_no_bold_headings(tmp_path: Path) -> None:
     body = samples.wrapped(samples.LEFT_COLUMN, 300, font="Helvetica-Bold")
     page = await only_page(samples.write_pdf(tmp_path / "a.pdf", samples.lines(*body, font="Helvetica-Bold")))

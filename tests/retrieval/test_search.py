@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
-from readahead_retrieval.apparatus import is_reference_list
+from readahead_retrieval.apparatus import is_back_matter, is_reference_list
 from readahead_retrieval.embedders.prefixed import PrefixedEmbedder
 from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.fusion import Fused
@@ -82,6 +82,21 @@ def test_a_list_of_references_is_told_from_text_that_cites() -> None:
         "대한민국은 민주공화국이다. 대한민국의 주권은 국민에게 있고, 모든 권력은 국민으로부터 나온다."
     )
     assert not is_reference_list("")
+
+
+@pytest.mark.parametrize(
+    ("heading", "text", "points_elsewhere"),
+    [
+        ("Supreme Court › See also", "Ideological leanings of justices", True),
+        ("7. References", "Hart, The Concept of Law", True),
+        ("참고문헌", "김철수, 헌법학개론", True),
+        ("", "External links\nThe court's own pages", True),
+        ("Reference values of blood", "Sodium 135 to 145", False),
+        ("", "Notes are taken by the clerk.", False),
+    ],
+)
+def test_a_section_that_points_elsewhere_is_known_by_its_name(heading: str, text: str, points_elsewhere: bool) -> None:
+    assert is_back_matter(heading, text) is points_elsewhere
 
 
 @asynccontextmanager

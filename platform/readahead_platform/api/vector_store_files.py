@@ -116,6 +116,7 @@ def progress(document: Document) -> dict[str, Any]:
         "pages": document.pages,
         "pages_done": document.pages_done,
         "pages_unread": list(document.pages_unread),
+        "notes": list(document.notes),
         "chunks": document.chunks,
         "chunks_done": document.chunks_done,
         "error": None

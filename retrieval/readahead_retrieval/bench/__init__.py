@@ -1,0 +1,1 @@
+"""Workloads of retrieval for `readahead bench`."""

@@ -103,7 +103,6 @@ def _measure(folder: Path, sha256: str, queries: Vectors) -> dict[str, Any]:
         "hybrid_ms": _percentiles(hybrid_ms),
         "dense_resident_bytes": dense_bytes,
         "dense_file_bytes": (folder / f"{MAIN}.faiss").stat().st_size,
-        "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
 

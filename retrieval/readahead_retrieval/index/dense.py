@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,33 +24,11 @@ class Hit(NamedTuple):
     score: float
 
 
-class DenseIndex(Protocol):
-    """Unit vectors under stable ids. Read-only once made; safe to search from several threads."""
-
-    @property
-    def ids(self) -> Ids:
-        """Of every vector that a search may find, ascending."""
-        ...
-
-    @property
-    def count(self) -> int: ...
-
-    def search(self, vector: Vectors, limit: int, only: Sequence[int] | None = None) -> list[Hit]:
-        """The nearest to `vector`, of shape (dimension,), among all or the ids in `only`.
-
-        Best first; scores are cosines.
-        """
-        ...
-
-    def similarities(self, vector: Vectors, ids: Sequence[int]) -> list[float]:
-        """Cosine to each of the ids, which must be in the index."""
-        ...
-
-
 class LayeredIndex:
-    """A large part that stays, a small one with what came since, and the ids of what was removed from both.
+    """Unit vectors under stable ids. Read-only once made; safe to search from several threads.
 
-    So that adding a document to a million passages writes a file of its own size.
+    A large part that stays, a small one with what came since, and the ids of what was removed from both, so that adding
+    a document to a million passages writes a file of its own size.
     """
 
     def __init__(self, main: Part, delta: Part | None, removed: Ids) -> None:
@@ -67,6 +45,7 @@ class LayeredIndex:
 
     @property
     def ids(self) -> Ids:
+        """Of every vector that a search may find, ascending."""
         return np.setdiff1d(np.concatenate([part.ids for part in self._parts]), self.removed)
 
     @property
@@ -80,6 +59,10 @@ class LayeredIndex:
         return added <= most and len(self.removed) + removed <= most
 
     def search(self, vector: Vectors, limit: int, only: Sequence[int] | None = None) -> list[Hit]:
+        """The nearest to `vector`, of shape (dimension,), among all or the ids in `only`.
+
+        Best first; scores are cosines.
+        """
         wanted = None if only is None else np.unique(np.asarray(only, dtype=np.int64))
         found: list[Hit] = []
         for part, hidden in zip(self._parts, self._hidden, strict=True):
@@ -88,6 +71,7 @@ class LayeredIndex:
         return sorted(found, key=lambda hit: -hit.score)[:limit]
 
     def similarities(self, vector: Vectors, ids: Sequence[int]) -> list[float]:
+        """Cosine to each of the ids, which must be in the index."""
         wanted: Ids = np.asarray(ids, dtype=np.int64)
         scores = np.empty(len(wanted), dtype=np.float32)
         held = np.zeros(len(wanted), dtype=bool)

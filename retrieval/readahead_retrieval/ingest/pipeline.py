@@ -89,7 +89,7 @@ class Pipeline:
             done = await pages.count(session, row.id)
         path = self._blobs.path(tenant, row.file_id)
         async with open_pdf(path, self._limits, password, recognition=recognition, first_page=done + 1) as pdf:
-            await self._change(row.id, pages=pdf.page_count)
+            await self._change(row.id, pages=pdf.page_count, notes=list(pdf.notes))
             await self._store_pages(row.id, pdf)
         async with self._database.reading() as session:
             error = document_error(await pages.load_text(session, row.id), recognition.engine.missing)

@@ -23,7 +23,9 @@ _REMOVED = re.compile(
 _SHAPES = re.compile("[\ufb00-\ufdcf\ufdf0-\ufdff\ufe70-\ufefe\uff61-\uffdc]+")
 _SPACES = re.compile(r"\s+")
 _LEADERS = re.compile(r"([.·…_=~*–—-])\1{3,}")  # dots that lead the eye to a page number
-_PLAIN = re.compile(r"[\x21-\x7e]*\Z")
+_NUMBERING = re.compile(r"^[\d.\s]+(?=\D)")
+# ASCII, whole accented letters, quotation marks and dashes, kana, ideographs and Korean syllables: nothing to clean.
+_PLAIN = re.compile("[\x21-\x7e\u00c0-\u017f\u2013-\u201d\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*\\Z")
 
 
 def clean_word(raw: str) -> str:
@@ -46,6 +48,11 @@ def clean_word(raw: str) -> str:
 def clean_line(raw: str) -> str:
     """Any one-line text (a title, a label, a file name), cleaned like the words of a page."""
     return " ".join(filter(None, (clean_word(word) for word in raw.split())))
+
+
+def title_key(text: str) -> str:
+    """What a title and its line on the page have in common: letters and digits, without the numbering before them."""
+    return "".join(filter(str.isalnum, _NUMBERING.sub("", text))).casefold()
 
 
 def ends_hyphenated(raw: str) -> bool:

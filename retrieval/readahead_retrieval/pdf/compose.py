@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
-from readahead_retrieval.pdf.clean import keeps_hyphen
+from readahead_retrieval.pdf.clean import keeps_hyphen, title_key
 from readahead_retrieval.pdf.layout import Line
 from readahead_retrieval.pdf.segments import Segment
 from readahead_retrieval.pdf.words import RawWord
@@ -64,7 +64,7 @@ def _level(line: Line, ratio: float, bold_tells: bool) -> int | None:
     limit = MAX_HEADING_CHARACTERS if larger else MAX_BOLD_HEADING_CHARACTERS
     if not (larger or bolder) or line.characters > limit or len(_joined_cells(line)) > 1:
         return None
-    text = " ".join(word.text for cell in line.cells for word in cell.words)
+    text = _line_text(line)
     if _NO_HEADING.search(text) or not _HAS_WORDS.search(text):
         return None
     if not larger:
@@ -91,18 +91,41 @@ class _Column:
     """Usual distance of its lines."""
 
 
-def compose(lines: Sequence[Line], width: float, height: float, font: BodyFont) -> Composed:
-    """Writes a page of `width` × `height` points; the words' boxes are normalised to 0–1."""
+def compose(
+    lines: Sequence[Line], width: float, height: float, font: BodyFont, titles: Mapping[str, int] | None = None
+) -> Composed:
+    """Writes a page of `width` × `height` points; the words' boxes are normalised to 0–1.
+
+    Args:
+        titles: What the outline calls headings on this page, by `title_key`, and their levels.
+    """
     font.see(lines)
     columns = _columns(lines)
     writer = _Writer(width, height)
     levels = font.heading_levels(lines)
+    for index, level in _outlined(lines, titles or {}):
+        levels[index] = level
     for index, line in enumerate(lines):
         continues = index > 0 and levels[index] == levels[index - 1] and _continues(lines[index - 1], line, columns)
         if index > 0:
             writer.separate(lines[index - 1], line, continues)
         writer.write_line(line, levels[index], continues)
     return writer.finish()
+
+
+def _outlined(lines: Sequence[Line], titles: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """For each title the line that shows it, the largest where a running header repeats it, and its level."""
+    if not titles:
+        return
+    keys = [title_key(_line_text(line)) for line in lines]
+    for title, level in titles.items():
+        shown = [index for index, key in enumerate(keys) if key == title]
+        if shown:
+            yield max(shown, key=lambda index: lines[index].size), level
+
+
+def _line_text(line: Line) -> str:
+    return " ".join(word.text for cell in line.cells for word in cell.words)
 
 
 def _columns(lines: Sequence[Line]) -> dict[int, _Column]:

@@ -6,12 +6,11 @@ works on bytes of strangers and is not trusted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from readahead_retrieval.errors import DocumentErrorCode
-from readahead_retrieval.types import Box, Heading, Page, PageQuality, Word
+from readahead_retrieval.flat_words import FlatWords
+from readahead_retrieval.types import Heading, Page, PageQuality
 
 MAX_FRAME_BYTES = 48 << 20
 HEADER_BYTES = 4
@@ -63,17 +62,8 @@ class PageFrame(msgspec.Struct, tag="page"):
 
     def page(self) -> Page:
         headings = tuple(Heading(*heading) for heading in self.headings)
-        words = to_words(self.words)
+        words = FlatWords(self.words)
         return Page(self.number, self.label, self.text, words, self.quality, self.width, self.height, headings)
-
-
-def to_words(numbers: Sequence[float]) -> tuple[Word, ...]:
-    """Words from six numbers each: start, end, x0, y0, x1, y1."""
-    flat = iter(numbers)
-    return tuple(
-        Word(int(start), int(end), Box(x0, y0, x1, y1))
-        for start, end, x0, y0, x1, y1 in zip(flat, flat, flat, flat, flat, flat, strict=True)
-    )
 
 
 class Image(msgspec.Struct, tag="image"):

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-SAMPLE_CHARACTERS = 6_000
+SAMPLE_CHARACTERS = 3_000
 MIN_WORDS = 30
 """Fewer say nothing."""
 
@@ -32,6 +32,8 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 _HIGH_LATIN = re.compile("[\u00a1-\u00ff]")
 _ANY_LETTER = re.compile(r"[^\W\d_]")
 _FOREIGN_WORD = re.compile(r"[^\W\d_]{3,}")
+# From Greek to Georgian; Latin letters beside Korean, Chinese or Japanese ones are no sign of anything.
+_MIXED_ALPHABETS = re.compile("[\u0370-\u10ff]")
 _ALPHABETS = frozenset({"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "HEBREW", "ARABIC", "DEVANAGARI", "THAI", "GEORGIAN"})
 
 
@@ -39,25 +41,26 @@ def is_garbled(text: str) -> bool:
     """Whether a page's text, as extracted, is letters without a meaning."""
     sample = text[:SAMPLE_CHARACTERS]
     if not sample.isascii():
-        if _is_mojibake(sample) or _mixes_alphabets(sample):
+        letters = len(_ANY_LETTER.findall(sample))
+        if _is_mojibake(sample, letters) or _mixes_alphabets(sample):
             return True
+        # In a text of another script, abbreviations are all the Latin letters that there are.
+        if 2 * len(_LETTER.findall(sample)) < letters:
+            return False
         sample = _ACCENT.sub("", unicodedata.normalize("NFD", sample))
     words = len(_WORD.findall(sample))
     if words < MIN_WORDS or len(_WITHOUT_VOWEL.findall(sample)) < MAX_WITHOUT_VOWEL * words:
         return False
-    latin = len(_LETTER.findall(sample))
-    # In a text of another script, abbreviations are all the Latin letters that there are.
-    if 2 * latin < len(_ANY_LETTER.findall(sample)):
-        return False
-    return len(_VOWEL.findall(sample)) < MIN_VOWELS * latin
+    return len(_VOWEL.findall(sample)) < MIN_VOWELS * len(_LETTER.findall(sample))
 
 
-def _is_mojibake(sample: str) -> bool:
-    letters = len(_ANY_LETTER.findall(sample))
+def _is_mojibake(sample: str, letters: int) -> bool:
     return letters >= 4 * MIN_WORDS and len(_HIGH_LATIN.findall(sample)) > MAX_HIGH_LATIN * letters
 
 
 def _mixes_alphabets(sample: str) -> bool:
+    if not _MIXED_ALPHABETS.search(sample):
+        return False
     words = [word for word in _FOREIGN_WORD.findall(sample) if not word.isascii()]
     if len(words) < MIN_WORDS:
         return False

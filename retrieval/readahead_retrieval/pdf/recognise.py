@@ -12,9 +12,9 @@ from pathlib import Path
 from PIL import Image
 
 from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.flat_words import FlatWords
 from readahead_retrieval.pdf.clean import clean_line
 from readahead_retrieval.pdf.compose import BodyFont, compose
-from readahead_retrieval.pdf.frames import to_words
 from readahead_retrieval.pdf.geometry import Rect
 from readahead_retrieval.pdf.images import PageImage, render_page
 from readahead_retrieval.pdf.layout import arrange
@@ -113,7 +113,7 @@ def _written(page: Page, words: Sequence[OcrWord]) -> Page:
     if not composed.text:
         return page
     # Heights of recognised lines follow their letters too closely to tell headings.
-    return replace(page, text=composed.text, words=to_words(composed.words), headings=(), quality=PageQuality.OK)
+    return replace(page, text=composed.text, words=FlatWords(composed.words), headings=(), quality=PageQuality.OK)
 
 
 def _raw(words: Sequence[OcrWord], page: Page) -> list[RawWord]:

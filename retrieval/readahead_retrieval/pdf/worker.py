@@ -23,6 +23,7 @@ from readahead_retrieval.pdf.forms import field_words, open_forms
 from readahead_retrieval.pdf.labels import page_label
 from readahead_retrieval.pdf.layout import arrange
 from readahead_retrieval.pdf.notes import document_notes
+from readahead_retrieval.pdf.outline import read_outline
 from readahead_retrieval.pdf.pictures import picture_share
 from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
 from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
@@ -106,54 +107,60 @@ def _read(document: pdfium.PdfDocument, request: frames.ReadRequest, send: Send)
         raise DocumentError("too_large", f"The file has {count} pages; at most {request.max_pages} are read.")
     title = clean_line(document.get_metadata_value("Title"))[:MAX_TITLE_CHARACTERS]
     send(frames.Opened(count, title, document_notes(document)))
-    font = BodyFont()
+    reading = _Reading(document)
     for number in range(request.first_page, count + 1):
-        send(_read_page(document, number, font))
+        send(reading.page(number))
 
 
-def _read_page(document: pdfium.PdfDocument, number: int, font: BodyFont) -> frames.PageFrame:
-    label = page_label(document, number)
-    try:
-        page = document[number - 1]
-    except pdfium.PdfiumError:
-        return _unread(number, label)
-    try:
-        return _extract(document, page, number, label, font)
-    except (pdfium.PdfiumError, PageTooLarge, MemoryError):
-        return _unread(number, label)
-    finally:
-        page.close()
+class _Reading:
+    """A document, and what is known of it beside the page at hand."""
 
+    def __init__(self, document: pdfium.PdfDocument) -> None:
+        self._document = document
+        self._outline = read_outline(document)
+        self._font = BodyFont()
 
-def _extract(
-    document: pdfium.PdfDocument, page: pdfium.PdfPage, number: int, label: str, font: BodyFont
-) -> frames.PageFrame:
-    geometry = page_geometry(page)
-    textpage = page.get_textpage()
-    try:
-        found = extract_words(textpage, geometry)
-    finally:
-        textpage.close()
-    # Looking at every drawn object costs more than reading the text, and tells nothing about a page full of text.
-    usable = found.visible - found.unusable
-    pictures = picture_share(page) if usable < FEW_LETTERS else 0.0
-    quality = judge(found.visible, found.unusable, pictures, garbled=found.garbled)
-    filled_in = field_words(document, page, geometry)
-    if filled_in and quality is PageQuality.BLANK:
-        quality = PageQuality.OK
-    words = found.words + filled_in
-    turn_upright(words, geometry.width, geometry.height)
-    composed = compose(arrange(words), geometry.width, geometry.height, font)
-    return frames.PageFrame(
-        number=number,
-        label=label,
-        text=composed.text,
-        words=composed.words,
-        headings=composed.headings,
-        quality=quality,
-        width=geometry.width,
-        height=geometry.height,
-    )
+    def page(self, number: int) -> frames.PageFrame:
+        label = page_label(self._document, number)
+        try:
+            page = self._document[number - 1]
+        except pdfium.PdfiumError:
+            return _unread(number, label)
+        try:
+            return self._extract(page, number, label)
+        except (pdfium.PdfiumError, PageTooLarge, MemoryError):
+            return _unread(number, label)
+        finally:
+            page.close()
+
+    def _extract(self, page: pdfium.PdfPage, number: int, label: str) -> frames.PageFrame:
+        geometry = page_geometry(page)
+        textpage = page.get_textpage()
+        try:
+            found = extract_words(textpage, geometry)
+        finally:
+            textpage.close()
+        # Looking at every drawn object costs more than reading the text, and tells nothing about a page full of text.
+        usable = found.visible - found.unusable
+        pictures = picture_share(page) if usable < FEW_LETTERS else 0.0
+        quality = judge(found.visible, found.unusable, pictures, garbled=found.garbled)
+        filled_in = field_words(self._document, page, geometry)
+        if filled_in and quality is PageQuality.BLANK:
+            quality = PageQuality.OK
+        words = found.words + filled_in
+        turn_upright(words, geometry.width, geometry.height)
+        titles = self._outline.get(number, {})
+        composed = compose(arrange(words), geometry.width, geometry.height, self._font, titles)
+        return frames.PageFrame(
+            number=number,
+            label=label,
+            text=composed.text,
+            words=composed.words,
+            headings=composed.headings,
+            quality=quality,
+            width=geometry.width,
+            height=geometry.height,
+        )
 
 
 def _unread(number: int, label: str) -> frames.PageFrame:

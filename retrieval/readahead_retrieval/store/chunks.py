@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Select, delete, func, insert, select, update
@@ -15,7 +15,6 @@ from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow, PageRow
 from readahead_retrieval.types import Chunk, ChunkView
 
-INDEX_BATCH = 1000
 INSERT_BATCH = 200
 FIND_BATCH = 1000
 
@@ -78,27 +77,13 @@ async def clear_vectors(session: AsyncSession, document_id: str) -> None:
     await session.execute(update(ChunkRow).where(ChunkRow.document_id == document_id).values(vector=None))
 
 
-async def for_index(session: AsyncSession, kb_id: str, model: str) -> AsyncIterator[list[IndexedChunk]]:
-    """Every chunk that belongs in the index, by id, `INDEX_BATCH` at a time."""
-    after = 0
-    columns = (ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
-    chosen = select(*columns).join(DocumentRow).where(belongs_in_index(kb_id, model))
-    while True:
-        statement = chosen.where(ChunkRow.id > after).order_by(ChunkRow.id).limit(INDEX_BATCH)
-        rows = (await session.execute(statement)).all()
-        if not rows:
-            return
-        after = rows[-1].id
-        yield [_indexed(*row) for row in rows]
-
-
 async def count_embedded(session: AsyncSession, document_id: str) -> int:
     embedded = (ChunkRow.document_id == document_id) & ChunkRow.vector.is_not(None)
     return await session.scalar(select(func.count()).where(embedded)) or 0
 
 
 async def count(session: AsyncSession, kb_id: str, model: str) -> int:
-    """How many `for_index` gives."""
+    """How many belong in the index."""
     statement = select(func.count(ChunkRow.id)).join(DocumentRow).where(belongs_in_index(kb_id, model))
     return await session.scalar(statement) or 0
 

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from readahead_retrieval.embedding import Vectors
+from readahead_retrieval.flat_words import FIELDS, FlatWords
 from readahead_retrieval.types import Box, Heading, PageSpan, Word
 
 _SCALE = 65535  # boxes in 16 bits: finer than a pixel on any page
@@ -15,7 +16,16 @@ _integers = msgspec.msgpack.Decoder(list[int])
 
 
 def encode_words(words: Sequence[Word]) -> bytes:
+    if isinstance(words, FlatWords):
+        return _encode_flat(words)
     return msgspec.msgpack.encode([n for w in words for n in (w.start, w.end, *_quantise(w.box))])
+
+
+def _encode_flat(words: FlatWords) -> bytes:
+    """The same bytes, many times faster, and with the interpreter free for others for the most of it."""
+    table = np.asarray(words.numbers, dtype=np.float64).reshape(-1, FIELDS)
+    table[:, 2:] = np.rint(np.clip(table[:, 2:], 0.0, 1.0) * _SCALE)
+    return msgspec.msgpack.encode(table.astype(np.int64).ravel().tolist())
 
 
 def decode_words(data: bytes) -> tuple[Word, ...]:

@@ -37,7 +37,7 @@ async def add(session: AsyncSession, kb_id: str, wish: Wish) -> tuple[DocumentRo
     One statement decides, so that two uploads of the same bytes at once make one document.
     """
     document_id = new_id("doc_")
-    values = {
+    values: dict[str, object] = {
         "id": document_id,
         "kb_id": kb_id,
         "file_id": wish.file.id,
@@ -53,6 +53,7 @@ async def add(session: AsyncSession, kb_id: str, wish: Wish) -> tuple[DocumentRo
         "pages": 0,
         "pages_done": 0,
         "pages_unread": encode_integers([]),
+        "notes": [],
         "chunks": 0,
         "chunks_done": 0,
         "error_retryable": False,
@@ -211,6 +212,7 @@ def document_of(row: DocumentRow) -> Document:
         pages=row.pages,
         pages_done=row.pages_done,
         pages_unread=decode_integers(row.pages_unread),
+        notes=tuple(row.notes),
         chunks=row.chunks,
         chunks_done=row.chunks_done,
         error_code=row.error_code,

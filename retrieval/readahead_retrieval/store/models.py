@@ -113,6 +113,8 @@ class DocumentRow(Base):
     pages: Mapped[int]
     pages_done: Mapped[int]
     pages_unread: Mapped[bytes] = mapped_column(LargeBinary)
+    notes: Mapped[list[str]] = mapped_column(JSON)
+    """What the file holds and is not read, in sentences."""
     chunks: Mapped[int]
     chunks_done: Mapped[int]
     embedding_model: Mapped[str | None] = mapped_column(String(400))

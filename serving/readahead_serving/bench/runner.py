@@ -7,8 +7,9 @@ import contextlib
 import json
 import shlex
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +25,7 @@ from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
 
 _UNBOUNDED = 10_000
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,14 @@ class BenchOptions:
     """Other servers that get the same load by turns; each is asked for its first model."""
 
 
-def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *, as_json: bool) -> None:
+def run_bench(
+    workload: str,
+    options: BenchOptions,
+    settings: ServingSettings,
+    *,
+    as_json: bool,
+    others: Mapping[str, str] = NO_OTHERS,
+) -> None:
     """Runs a workload by name and prints its report; "list" prints the names.
 
     Args:
@@ -52,13 +61,14 @@ def run_bench(workload: str, options: BenchOptions, settings: ServingSettings, *
         options: How to run it.
         settings: Of the server that is started when `options` names none.
         as_json: Print one JSON object instead of tables.
+        others: What else "list" tells: names and descriptions of workloads that are not a server's.
 
     Raises:
         BenchFailed: No such workload, no server, or not one request finished.
     """
     console = Console(soft_wrap=as_json, highlight=False)
     if workload == "list":
-        listed = {one.name: one.description for one in WORKLOADS.values()}
+        listed = {one.name: one.description for one in WORKLOADS.values()} | dict(others)
         lines = [json.dumps({"workloads": listed})] if as_json else [f"{name}: {text}" for name, text in listed.items()]
         console.print("\n".join(lines), markup=False)
         return

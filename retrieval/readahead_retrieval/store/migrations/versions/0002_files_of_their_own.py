@@ -129,7 +129,7 @@ def _seal_passwords() -> None:
 
 
 def downgrade() -> None:
-    """Keeps one file of each document, and no password."""
+    """Keeps one file of each document, and no password; fails where stores share a name. Long names keep their room."""
     with op.batch_alter_table("documents", schema=None) as batch_op:
         batch_op.add_column(sa.Column("password", sa.String(length=1000), nullable=True))
         batch_op.create_foreign_key(
@@ -146,6 +146,5 @@ def downgrade() -> None:
     with op.batch_alter_table("knowledge_bases", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_knowledge_bases_tenant_name"))
         batch_op.create_unique_constraint(batch_op.f("uq_knowledge_bases_tenant_name"), ["tenant", "name"])
-        batch_op.alter_column("name", type_=sa.String(length=200), existing_type=sa.String(length=255))
         for name in ("details", "expires_after_days", "last_active_at"):
             batch_op.drop_column(name)

@@ -1,0 +1,83 @@
+"""`readahead bench ingest`: from files on disk to searchable, and reading alone, beside what else people use."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from readahead_retrieval.bench.peers import PEERS, PeerMissing
+from readahead_retrieval.embedders.local import LocalEmbedder
+from readahead_retrieval.library import Library
+from readahead_retrieval.settings import RetrievalSettings
+from readahead_retrieval.tokens import TokenizerCounter
+from readahead_retrieval.types import DocumentState
+
+_TENANT = _KB = "bench"
+BLOCK = 1 << 20
+
+
+def bench_ingest(
+    folder: Path, model: Path, settings: RetrievalSettings, told: Callable[[str, int, int], None]
+) -> dict[str, Any]:
+    """Load and metrics: our own pipeline, then each peer that is installed, on the same files and embedding model.
+
+    Args:
+        folder: Its PDFs are ingested.
+        model: A sentence-transformers folder; each pipeline loads it before its time begins.
+        settings: Sizes of chunks and batches; `home` is not touched.
+        told: Called with (stage, done, total).
+    """
+    files = sorted(folder.rglob("*.pdf"))
+    ours = asyncio.run(_ours(files, model, settings, told))
+    peers: dict[str, Any] = {}
+    for name, peer in PEERS.items():
+        told(name, 0, 1)
+        try:
+            peers[name] = peer(files, model)
+        except PeerMissing as missing:
+            peers[name] = {"missing": str(missing)}
+            continue
+        peers[name]["times_ours"] = peers[name]["seconds"] / ours["seconds"]
+    load = {"folder": folder.name, "documents": len(files), "pages": ours["pages"], "model": model.name}
+    return {"load": load, "metrics": {**ours, "pages_per_s": ours["pages"] / ours["seconds"], "peers": peers}}
+
+
+async def _ours(
+    files: list[Path], model: Path, settings: RetrievalSettings, told: Callable[[str, int, int], None]
+) -> dict[str, Any]:
+    embedder = await LocalEmbedder.load(model)
+    counter = TokenizerCounter.from_file(model / "tokenizer.json")
+    await embedder.embed(["warm"], "passage")
+    with tempfile.TemporaryDirectory(prefix="readahead-bench-") as home:
+        own = settings.model_copy(update={"home": Path(home), "database_url": ""})
+        library = await Library.open(own, embedder, counter)
+        try:
+            await library.create_kb(_TENANT, _KB)
+            begun = time.perf_counter()
+            stored = [await library.save_file(_TENANT, path.name, _blocks(path)) for path in files]
+            added = [await library.add_document(_TENANT, _KB, file.id) for file in stored]
+            ended = []
+            for document in added:
+                ended.append([state async for state in library.watch(_TENANT, document.id)][-1])
+                told("ours", len(ended), len(files))
+            seconds = time.perf_counter() - begun
+        finally:
+            await library.close()
+            embedder.close()
+    searchable = [document for document in ended if document.state is DocumentState.SEARCHABLE]
+    return {
+        "seconds": seconds,
+        "pages": sum(document.pages for document in searchable),
+        "chunks": sum(document.chunks for document in searchable),
+        "not_searchable": len(files) - len(searchable),
+    }
+
+
+async def _blocks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block

@@ -1,0 +1,60 @@
+"""The pipelines that LangChain's and Haystack's own guides begin with, for comparison; the extra `bench-peers`."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class PeerMissing(Exception):
+    """Its packages are not installed."""
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise PeerMissing(f"pip install 'readahead[bench-peers]': {error}") from error
+
+
+def langchain(files: list[Path], model: Path) -> dict[str, Any]:
+    """PyPDFLoader, RecursiveCharacterTextSplitter (1000, 200), HuggingFaceEmbeddings, FAISS."""
+    loaders = _module("langchain_community.document_loaders")
+    splitters = _module("langchain_text_splitters")
+    stores = _module("langchain_community.vectorstores")
+    embeddings = _module("langchain_huggingface").HuggingFaceEmbeddings(
+        model_name=str(model), model_kwargs={"device": "cpu"}
+    )
+    embeddings.embed_query("warm")
+    begun = time.perf_counter()
+    pages = [page for path in files for page in loaders.PyPDFLoader(str(path)).load()]
+    read_s = time.perf_counter() - begun
+    chunks = splitters.RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200).split_documents(pages)
+    stores.FAISS.from_documents(chunks, embeddings)
+    return {"seconds": time.perf_counter() - begun, "reading_s": read_s, "pages": len(pages), "chunks": len(chunks)}
+
+
+def haystack(files: list[Path], model: Path) -> dict[str, Any]:
+    """PyPDFToDocument, DocumentCleaner, DocumentSplitter (200 words), a sentence-transformers embedder, in memory."""
+    converters = _module("haystack.components.converters")
+    preprocessors = _module("haystack.components.preprocessors")
+    embedders = _module("haystack_integrations.components.embedders.sentence_transformers")
+    stores = _module("haystack.document_stores.in_memory")
+    embedder = embedders.SentenceTransformersDocumentEmbedder(model=str(model), progress_bar=False)
+    embedder.warm_up()
+    begun = time.perf_counter()
+    documents = converters.PyPDFToDocument().run(sources=list(files))["documents"]
+    read_s = time.perf_counter() - begun
+    cleaned = preprocessors.DocumentCleaner().run(documents=documents)["documents"]
+    splitter = preprocessors.DocumentSplitter(split_by="word", split_length=200, split_overlap=0)
+    splitter.warm_up()
+    chunks = splitter.run(documents=cleaned)["documents"]
+    store = stores.InMemoryDocumentStore()
+    store.write_documents(embedder.run(documents=chunks)["documents"])
+    return {"seconds": time.perf_counter() - begun, "reading_s": read_s, "chunks": len(chunks)}
+
+
+PEERS: dict[str, Callable[[list[Path], Path], dict[str, Any]]] = {"langchain": langchain, "haystack": haystack}

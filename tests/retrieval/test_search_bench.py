@@ -1,0 +1,50 @@
+"""The measuring of search and ingestion, on sizes that take no time: what it reports, not how fast it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+from readahead_platform.cli import app
+from readahead_retrieval.bench.ingest import bench_ingest
+from readahead_retrieval.bench.mixture import Mixture
+from readahead_retrieval.bench.search import bench_search
+from readahead_retrieval.settings import RetrievalSettings
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    pass
+
+
+def test_the_mixture_is_the_same_every_time_and_has_near_neighbours() -> None:
+    (first,), (again,), (other,) = (list(Mixture().batches(4000, stream)) for stream in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-5)
+    similar = np.sort(other[:100] @ first.T, axis=1)
+    assert 0.5 < similar[:, -1].mean() < 0.95  # near, and not the same
+    assert abs(float(np.median(similar))) < 0.05
+
+
+def test_search_is_measured_against_every_vector_compared() -> None:
+    report = bench_search(3000, 20, silent)
+    assert report["load"] == {"vectors": 3000, "dimension": 384, "words": 24, "queries": 20, "threads": 1}
+    assert report["metrics"]["recall@10"] == 1.0  # so few are compared one by one
+    assert set(report["metrics"]["dense_ms"]) == {"p50", "p95", "p99"}
+    assert report["metrics"]["dense_file_bytes"] > 3000 * 384 * 4
+
+
+def test_ingestion_is_measured_to_the_last_searchable_document(handbook: Path, minilm_path: Path) -> None:
+    report = bench_ingest(handbook.parent, minilm_path, RetrievalSettings(), silent)
+    assert (report["load"]["documents"], report["load"]["pages"]) == (1, 3)
+    assert report["metrics"]["not_searchable"] == 0
+    assert report["metrics"]["chunks"] >= 1
+    for peer in report["metrics"]["peers"].values():
+        assert "missing" in peer or peer["seconds"] > 0
+
+
+def test_the_list_of_workloads_tells_retrievals_too() -> None:
+    listed = CliRunner().invoke(app, ["bench", "list", "--json"])
+    assert {"ingest", "search", "w1"} <= set(json.loads(listed.output)["workloads"])
