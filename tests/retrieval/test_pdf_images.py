@@ -79,6 +79,6 @@ async def test_only_so_many_pages_are_drawn_and_wait_at_a_time(tmp_path: Path) -
 async def test_the_same_image_is_drawn_once(plain: Path) -> None:
     images = PageImages(LIMITS)
     first, second = await asyncio.gather(*(images.get(PageImage(plain, 1, width=200)) for _ in range(2)))
+    assert first is second
     assert await images.get(PageImage(plain, 1, width=200)) is second
-    assert first == second
     assert await images.get(PageImage(plain, 1, width=201)) != second

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from readahead_retrieval.errors import Busy, DocumentError, NotFound
 from readahead_retrieval.pdf import failures, frames
@@ -69,6 +70,7 @@ class PageImages:
         self._waiting = 0
         self._kept: OrderedDict[PageImage, bytes] = OrderedDict()
         self._kept_bytes = 0
+        self._drawing: WeakValueDictionary[PageImage, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, image: PageImage) -> bytes:
         """The page as PNG; the path must name the same bytes for ever.
@@ -80,10 +82,11 @@ class PageImages:
         if image in self._kept:
             self._kept.move_to_end(image)
             return self._kept[image]
-        async with self._turn():
-            if image not in self._kept:  # somebody ahead in the line may have wanted the same
-                self._keep(image, await render_page(image, self._limits))
-        return self._kept[image]
+        async with self._drawing.setdefault(image, asyncio.Lock()):
+            if image not in self._kept:  # somebody ahead may have wanted the same
+                async with self._turn():
+                    self._keep(image, await render_page(image, self._limits))
+            return self._kept[image]
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
