@@ -132,7 +132,6 @@ async def test_what_changes_nothing_is_accepted(fields: dict[str, Any], smollm2_
         ({"prompt": [10**6]}, "prompt"),
         ({"prompt": [-1]}, "prompt"),
         ({"prompt": [{"a": 1}]}, "prompt[0]"),
-        ({"prompt": "x", "echo": True, "logprobs": 1}, "echo"),
         ({"prompt": "x", "best_of": 2}, "best_of"),
         ({"prompt": "x", "suffix": "y"}, "suffix"),
         ({"prompt": "x", "logprobs": 21}, "logprobs"),

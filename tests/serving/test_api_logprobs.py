@@ -110,6 +110,29 @@ def test_an_echo_puts_the_prompt_before_each_choice(client: OpenAI, smollm2_toke
     assert "".join(chunk.choices[0].text for chunk in chunks) == PROMPT + bare
 
 
+def test_an_echo_tells_the_prompts_tokens_too(client: OpenAI, hf_smollm2: Any, smollm2_tokenizer: Tokenizer) -> None:
+    prompt = PROMPT + " 파리 😀."
+    ids = smollm2_tokenizer.encode_prompt(prompt)
+    with torch.no_grad():
+        table = torch.log_softmax(hf_smollm2(torch.tensor([ids])).logits[0].float(), dim=-1)
+    asked: Any = {"model": MODEL, "prompt": prompt, "max_tokens": 2, "temperature": 0, "echo": True, "logprobs": 1}
+    choice = client.completions.create(**asked).choices[0]
+    told = choice.logprobs
+    assert told is not None and told.token_logprobs is not None and told.top_logprobs is not None
+    assert told.tokens is not None and told.text_offset is not None
+    assert told.token_logprobs[0] is None and told.top_logprobs[0] is None, "nothing comes before the first token"
+    expected = table[:-1].gather(-1, torch.tensor(ids[1:])[:, None]).squeeze(-1)
+    assert told.token_logprobs[1 : len(ids)] == pytest.approx(expected.tolist(), abs=TOLERANCE)
+    assert len(told.tokens) == len(told.token_logprobs) == len(told.top_logprobs) == len(ids) + 2
+    whole = [(at, token) for at, token in zip(told.text_offset, told.tokens, strict=True) if "bytes:" not in token]
+    assert len(whole) > len(PROMPT.split())
+    assert all(choice.text[at:].startswith(token) for at, token in whole)
+    chunks = list(client.completions.create(**asked, stream=True))
+    streamed = [c.choices[0].logprobs for c in chunks if c.choices and c.choices[0].logprobs is not None]
+    assert [token for one in streamed for token in one.tokens or ()] == told.tokens
+    assert [at for one in streamed for at in one.text_offset or ()] == told.text_offset
+
+
 def test_a_bias_on_a_token_that_does_not_exist_is_refused_and_harms_nobody(client: OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.completions.create(model=MODEL, prompt=PROMPT, logit_bias={"999999": 1})

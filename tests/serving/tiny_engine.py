@@ -18,7 +18,7 @@ from readahead_serving.engine.kv.prefix_tree import PrefixTree
 from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import PackBuilds
-from readahead_serving.engine.request import GenerationRequest, SamplingParams
+from readahead_serving.engine.request import GenerationRequest, SamplingParams, TokenLogprobs
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.scheduler.plan import StepPlan
 from readahead_serving.model.config import ModelConfig
@@ -64,13 +64,16 @@ def random_decoder() -> Decoder:
 
 
 class CountingExecutor(Executor):
-    """Counts the tokens that go through the model."""
+    """Counts the tokens that go through the model, and the rows of logits of the step that has most."""
 
     computed = 0
+    most_rows = 0
 
     def execute(self, plan: StepPlan) -> Tensor:
         self.computed += plan.num_tokens
-        return super().execute(plan)
+        logits = super().execute(plan)
+        self.most_rows = max(self.most_rows, len(logits))
+        return logits
 
 
 def unconstrained(sampling: SamplingParams) -> Constraint | None:
@@ -98,6 +101,8 @@ class TinyEngine:
         builds = PackBuilds(self.executor.lay_out)
         self.core = EngineCore(self.executor, self.pool, self.scheduler, unconstrained, [], builds=builds)
         self.tokens: dict[str, list[int]] = {}
+        self.told: dict[str, list[TokenLogprobs]] = {}
+        """Log probabilities of prompts, for requests that ask for them."""
         self.cached: dict[str, int] = {}
         self.ends: dict[str, SequenceOutput] = {}
         self._names = itertools.count()
@@ -116,6 +121,7 @@ class TinyEngine:
         self.scheduler.check_integrity()
         for output in self.core.take_outputs():
             self.tokens.setdefault(output.request_id, []).extend(output.token_ids)
+            self.told.setdefault(output.request_id, []).extend(output.prompt_logprobs)
             if output.cached_tokens is not None:
                 self.cached[output.request_id] = output.cached_tokens
             if output.finish_reason is not None:

@@ -61,15 +61,13 @@ class CompletionRequest(CompletionFields):
             raise refusal("best_of", "it isn't supported beyond n; leave it out")
         return self
 
-    @model_validator(mode="after")
-    def _echo_has_no_logprobs(self) -> CompletionRequest:
-        if self.echo and self.logprobs is not None:
-            raise refusal("echo", "it excludes logprobs, which are told of the completion only")
-        return self
-
     @property
     def wanted_logprobs(self) -> int | None:
         return self.logprobs
+
+    @property
+    def wants_prompt_logprobs(self) -> bool:
+        return bool(self.echo) and self.logprobs is not None
 
 
 def completions_router(context: ServerContext) -> APIRouter:
@@ -86,7 +84,7 @@ def completions_router(context: ServerContext) -> APIRouter:
             model, _requests(model, body, prompts, reply.id, salt_of(request)), context.metrics, arrival(request)
         )
         echoes = await asyncio.to_thread(_echoes, model, body, prompts) if body.echo else [""] * len(prompts)
-        answer = CompletionAnswer(reply, body, model, echoes)
+        answer = CompletionAnswer(reply, body, model, prompts, echoes)
         if not body.stream:
             return await while_connected(request.receive, answer.whole(generation))
         frames = answer.frames(generation)
@@ -157,23 +155,29 @@ class CompletionAnswer:
         reply: The answer's identity.
         body: The request.
         model: The model that computes.
+        prompts: The prompts' tokens.
         echoes: What stands before the completions of each prompt.
     """
 
-    def __init__(self, reply: Reply, body: CompletionRequest, model: LanguageModel, echoes: list[str]) -> None:
+    def __init__(
+        self, reply: Reply, body: CompletionRequest, model: LanguageModel, prompts: list[TokenIds], echoes: list[str]
+    ) -> None:
         self._reply = reply
         self._choices = body.choices
         self._with_usage = body.wants_usage_chunk
         self._echoes = [echo for echo in echoes for _ in range(body.choices)]
         self._logprobs: list[CompletionLogprobs] = []
         if body.logprobs is not None:
-            self._logprobs = [CompletionLogprobs(model.tokenizer.token_bytes) for _ in self._echoes]
+            first = [ids[0] if body.echo else None for ids in prompts for _ in range(body.choices)]
+            self._logprobs = [CompletionLogprobs(model.tokenizer.token_bytes, token) for token in first]
 
     async def whole(self, generation: Generation) -> JSONResponse:
         """Waits for all completions."""
         done = await generation.collect()
         listed = [
-            self._choice(i, self._echoes[i] + choice.text, choice.logprobs, choice.finish_reason)
+            self._choice(
+                i, self._echoes[i] + choice.text, choice.prompt_logprobs + choice.logprobs, choice.finish_reason
+            )
             for i, choice in enumerate(done)
         ]
         usage = total_usage([choice.usage for choice in done], self._choices)
@@ -187,7 +191,8 @@ class CompletionAnswer:
             text = delta.text if index in usages else self._echoes[index] + delta.text
             usages[index] = delta.usage
             if text or delta.finish_reason is not None:
-                listed = [self._choice(index, text, delta.logprobs, delta.finish_reason)]
+                logprobs = delta.prompt_logprobs + delta.logprobs
+                listed = [self._choice(index, text, logprobs, delta.finish_reason)]
                 yield frame(self._reply.object("text_completion", listed, **more))
         if self._with_usage:
             total = total_usage([usages[i] for i in sorted(usages)], self._choices)

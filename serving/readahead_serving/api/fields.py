@@ -166,6 +166,11 @@ class CompletionFields(RequestModel):
         return None
 
     @property
+    def wants_prompt_logprobs(self) -> bool:
+        """As `SamplingParams.prompt_logprobs`."""
+        return False
+
+    @property
     def choices(self) -> int:
         return self.n or 1
 
@@ -192,6 +197,7 @@ class CompletionFields(RequestModel):
             ignore_eos=self.ignore_eos or False,
             logit_bias=tuple((self.logit_bias or {}).items()),
             logprobs=self.wanted_logprobs,
+            prompt_logprobs=self.wants_prompt_logprobs,
             **self.structure(),
         )
 

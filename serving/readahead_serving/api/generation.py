@@ -45,6 +45,7 @@ class Choice(NamedTuple):
     finish_reason: FinishReason
     usage: Usage
     logprobs: list[TokenLogprobs]
+    prompt_logprobs: list[TokenLogprobs]
 
 
 def completion_budget(window: int, prompt_tokens: int, asked: int | None, default: int, *, param: str) -> int:
@@ -140,13 +141,15 @@ class Generation:
         """Waits for all choices to finish, and closes."""
         texts: list[list[str]] = [[] for _ in range(self._size)]
         logprobs: list[list[TokenLogprobs]] = [[] for _ in range(self._size)]
+        prompts: list[list[TokenLogprobs]] = [[] for _ in range(self._size)]
         last: dict[int, GenerationDelta] = {}
         async with contextlib.aclosing(self):
             async for index, delta in self:
                 texts[index].append(delta.text)
                 logprobs[index] += delta.logprobs
+                prompts[index] += delta.prompt_logprobs
                 last[index] = delta
-        return [_choice("".join(texts[i]), last[i], logprobs[i]) for i in range(self._size)]
+        return [_choice("".join(texts[i]), last[i], logprobs[i], prompts[i]) for i in range(self._size)]
 
 
 def arrival(request: Request) -> float:
@@ -188,9 +191,11 @@ def _prompt_details(prompts: Sequence[Usage]) -> dict[str, object]:
     return details
 
 
-def _choice(text: str, last: GenerationDelta, logprobs: list[TokenLogprobs]) -> Choice:
+def _choice(
+    text: str, last: GenerationDelta, logprobs: list[TokenLogprobs], prompt_logprobs: list[TokenLogprobs]
+) -> Choice:
     assert last.finish_reason is not None, "a stream ended without a finish reason"
-    return Choice(text, last.finish_reason, last.usage, logprobs)
+    return Choice(text, last.finish_reason, last.usage, logprobs, prompt_logprobs)
 
 
 async def _measured(

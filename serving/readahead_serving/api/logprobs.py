@@ -32,27 +32,35 @@ class CompletionLogprobs:
 
     Args:
         token_bytes: The exact bytes of a token.
-        offset: Characters before the completion: those of an echoed prompt.
+        first: The first token of an echoed prompt, which nothing comes before: it has no log probability.
     """
 
-    def __init__(self, token_bytes: TokenBytes, offset: int = 0) -> None:
+    def __init__(self, token_bytes: TokenBytes, first: int | None = None) -> None:
         self._token_bytes = token_bytes
-        self._offset = offset
+        self._first = first
+        self._offset = 0
 
     def take(self, tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
         """The object for the next tokens."""
-        names = [self._name(token.token_id) for token in tokens]
-        offsets = []
-        for token in tokens:
-            offsets.append(self._offset)
-            # bytes that continue a code point add no character
-            self._offset += sum((byte & 0xC0) != 0x80 for byte in self._token_bytes(token.token_id))
+        ids = [token.token_id for token in tokens]
+        logprobs: list[float | None] = [max(token.logprob, _LEAST) for token in tokens]
+        tops: list[dict[str, float] | None] = [self._top(token) for token in tokens]
+        if self._first is not None:
+            ids, logprobs, tops = [self._first, *ids], [None, *logprobs], [None, *tops]
+            self._first = None
         return {
-            "tokens": names,
-            "token_logprobs": [max(token.logprob, _LEAST) for token in tokens],
-            "top_logprobs": [self._top(token) for token in tokens],
-            "text_offset": offsets,
+            "tokens": [self._name(token_id) for token_id in ids],
+            "token_logprobs": logprobs,
+            "top_logprobs": tops,
+            "text_offset": [self._place(token_id) for token_id in ids],
         }
+
+    def _place(self, token_id: int) -> int:
+        """Where the next token's text begins."""
+        offset = self._offset
+        # bytes that continue a code point add no character
+        self._offset += sum((byte & 0xC0) != 0x80 for byte in self._token_bytes(token_id))
+        return offset
 
     def _top(self, token: TokenLogprobs) -> dict[str, float]:
         """OpenAI's map holds the chosen token too, even if it is none of the likeliest."""

@@ -100,6 +100,8 @@ class AdmissionControl:
 
     def _expected(self, request: GenerationRequest, in_pack: int) -> int:
         """Leading tokens of the prompt that a pack or the cache should hold."""
+        if request.sampling.prompt_logprobs:
+            return 0
         held = max(in_pack, self._seen.length(request.salt, request.prompt_tokens))
         return min(held, len(request.prompt_tokens) - 1)
 

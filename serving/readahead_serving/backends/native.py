@@ -140,7 +140,7 @@ class NativeEngine:
         )
         await self.structures.check(request.sampling)
         pack = None
-        if self._packs is not None:
+        if self._packs is not None and not request.sampling.prompt_logprobs:
             pack = await self._packs.prepare(request.salt, request.prompt_tokens)
         stream = self._submit(request, pack)
         timer = self._time_limit(request, stream)

@@ -15,6 +15,7 @@ from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import BuildProgress, PackBuilds
+from readahead_serving.engine.prompt_logprobs import rows_to_choose, tell_prompts
 from readahead_serving.engine.request import (
     DEADLINE_EXCEEDED,
     EngineStats,
@@ -171,7 +172,9 @@ class EngineCore:
         logits = self._model.execute(plan)
         self._steps += 1
         self._commit(plan)
-        self._choose(logits, [chunk for chunk in plan.chunks if chunk.catches_up])
+        choices = rows_to_choose(logits, plan)
+        self._tell_prompts(logits, plan)
+        self._choose(choices, [chunk for chunk in plan.chunks if chunk.catches_up])
         self._settle(plan)
         self._scheduler.observe(load, time.perf_counter() - began)
 
@@ -259,6 +262,11 @@ class EngineCore:
         self._builds.finish(sequence)
         self._finish(sequence, [], "length")
 
+    def _tell_prompts(self, logits: Tensor, plan: StepPlan) -> None:
+        for chunk, told in list(tell_prompts(logits, plan)):
+            chunk.sequence.prompt_told = chunk.end
+            self._emit(chunk.sequence, [], prompt_logprobs=told)
+
     def _choose(self, logits: Tensor, chunks: list[Chunk]) -> None:
         choosers = [self._choosers[chunk.sequence.request_id] for chunk in chunks]
         for chunk, chooser, chosen in zip(chunks, choosers, self._chosen(logits, chunks, choosers), strict=True):
@@ -271,12 +279,12 @@ class EngineCore:
                 self._finish(chunk.sequence, [], "error", "the model gave no finite logits")
 
     def _chosen(self, logits: Tensor, chunks: list[Chunk], choosers: list[TokenChooser]) -> list[Chosen]:
-        if all(chunk.num_rows == 1 for chunk in chunks):
+        if all(chunk.num_choices == 1 for chunk in chunks):
             return choose_tokens(logits, choosers)
-        parts = torch.split(logits, [chunk.num_rows for chunk in chunks])
+        parts = torch.split(logits, [chunk.num_choices for chunk in chunks])
         return [
             choose_tokens(part, [chooser])[0]
-            if chunk.num_rows == 1
+            if chunk.num_choices == 1
             else verify_draft(part, chooser, chunk.sequence.draft, () if chooser.params.ignore_eos else self._eos_ids)
             for part, chunk, chooser in zip(parts, chunks, choosers, strict=True)
         ]
@@ -324,6 +332,7 @@ class EngineCore:
         reason: FinishReason | None = None,
         error: str | None = None,
         logprobs: list[TokenLogprobs] | None = None,
+        prompt_logprobs: list[TokenLogprobs] | None = None,
     ) -> None:
         started = self._started.pop(sequence.request_id, None)
         self._outputs.append(
@@ -333,6 +342,7 @@ class EngineCore:
                 finish_reason=reason,
                 error=error,
                 logprobs=logprobs or [],
+                prompt_logprobs=prompt_logprobs or [],
                 started_at=started,
                 cached_tokens=sequence.num_cached if started is not None else None,
             )

@@ -58,6 +58,8 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     logprobs: list[TokenLogprobs] = []
     """One for each of the tokens, where the request asked for them."""
+    prompt_logprobs: list[TokenLogprobs] = []
+    """Of the next prompt tokens, where the request asked for them."""
     started_at: float | None = None
     """Monotonic clock, which all processes of a machine share: when the first step began; on the first output."""
     cached_tokens: int | None = None

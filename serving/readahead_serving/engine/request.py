@@ -45,6 +45,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     """Token ids and what is added to their logits."""
     logprobs: int | None = None
     """How many of the likeliest tokens are told beside each chosen one, with their log probabilities; None for none."""
+    prompt_logprobs: bool = False
+    """Whether the prompt's tokens but the first are told in the same way: no cache is read for it then."""
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -112,6 +114,8 @@ class GenerationDelta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Why, when `finish_reason` is "refused" or "error"; "deadline exceeded" beside "abort" when its time ran out."""
     logprobs: list[TokenLogprobs] = []
     """Of the tokens behind the text so far, where the request asked for them; tokens without text are left out."""
+    prompt_logprobs: list[TokenLogprobs] = []
+    """Of the prompt from its second token on, before any of the completion's, where the request asked for them."""
     queued_s: float | None = None
     """Seconds the request waited for its first step, on its first delta; None where the backend can't tell."""
 

@@ -80,12 +80,17 @@ class TokenChooser:
         """Log probabilities by the unedited `logits`, (n, vocab), of the n tokens; none if not asked for."""
         if self.params.logprobs is None or not tokens:
             return []
-        table = torch.log_softmax(logits[: len(tokens)].float(), dim=-1)
-        best = table.topk(min(self.params.logprobs, table.shape[-1]), dim=-1)
-        return [
-            TokenLogprobs(token_id=token, logprob=float(row[token]), top=list(zip(ids, values, strict=True)))
-            for token, row, ids, values in zip(tokens, table, best.indices.tolist(), best.values.tolist(), strict=True)
-        ]
+        return token_logprobs(logits[: len(tokens)], tokens, self.params.logprobs)
+
+
+def token_logprobs(logits: Tensor, tokens: Sequence[int], top: int) -> list[TokenLogprobs]:
+    """Log probabilities of n tokens by (n, vocab) logits, and of the `top` likeliest beside each."""
+    table = torch.log_softmax(logits.float(), dim=-1)
+    best = table.topk(min(top, table.shape[-1]), dim=-1)
+    return [
+        TokenLogprobs(token_id=token, logprob=float(row[token]), top=list(zip(ids, values, strict=True)))
+        for token, row, ids, values in zip(tokens, table, best.indices.tolist(), best.values.tolist(), strict=True)
+    ]
 
 
 @torch.inference_mode()  # logits come from inference mode and are edited in place

@@ -41,6 +41,8 @@ class Sequence:
     """Place among all sequences: the order of arrival, shifted by priority. The lowest goes first; set on arrival."""
     num_expected: int = 0
     """Leading tokens expected to be taken over from the cache once this sequence is admitted, as known on arrival."""
+    prompt_told: int = 0
+    """Leading prompt tokens whose rows have told the log probability of the token behind them, where that is wanted."""
     prompt_computed: int = 0
     """Prompt tokens already counted as computed, so that a recomputation is not counted as prompt again."""
 
@@ -69,6 +71,11 @@ class Sequence:
     def is_build(self) -> bool:
         """Whether nothing but its KV is wanted: it builds a pack and steps aside for whoever needs room."""
         return self.request.sampling.max_tokens == 0
+
+    @property
+    def wants_prompt_told(self) -> bool:
+        """Whether log probabilities of its prompt are still wanted: then nothing of it can be taken over."""
+        return self.request.sampling.prompt_logprobs and self.prompt_told < self.num_prompt - 1
 
     @property
     def num_completion(self) -> int:

@@ -67,6 +67,7 @@ class RequestStream:
         self._stop = StopChecker(request.sampling.stop)
         self._wants_logprobs = request.sampling.logprobs is not None
         self._logprobs = _WaitingLogprobs()
+        self._prompt_logprobs: list[TokenLogprobs] = []
         self._shown_bytes = 0
         self._submitted_at = time.monotonic()
         self._queued_s: float | None = None
@@ -98,6 +99,7 @@ class RequestStream:
         if output.started_at is not None:
             self._queued_s = max(0.0, output.started_at - self._submitted_at)
         self._cached_tokens = output.cached_tokens or self._cached_tokens
+        self._prompt_logprobs += output.prompt_logprobs
         for number, token in enumerate(output.token_ids):
             self._push_token(token, output.logprobs[number] if output.logprobs else None)
             if self._stop.found:
@@ -160,7 +162,8 @@ class RequestStream:
             finish_reason=self._reason,
             error=self._error,
             logprobs=self._logprobs.take(None if self.is_finished else self._shown_bytes),
+            prompt_logprobs=self._prompt_logprobs,
             queued_s=self._queued_s,
         )
-        self._text, self._token_ids, self._queued_s = "", [], None
+        self._text, self._token_ids, self._prompt_logprobs, self._queued_s = "", [], [], None
         return delta

@@ -96,6 +96,8 @@ class KVCache:
 
     def _reuse(self, sequence: Sequence) -> _Reuse:
         tokens, salt = sequence.token_ids, sequence.request.salt
+        if sequence.wants_prompt_told:  # each of its tokens must go through the model
+            return self._reuse_after(None, salt, tokens[:1])
         pack = self.packs.longest(salt, tokens)
         found = self._reuse_after(pack, salt, tokens)
         if pack is None or pack.is_whole:

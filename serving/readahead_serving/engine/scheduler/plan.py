@@ -38,12 +38,22 @@ class Chunk:
     @property
     def catches_up(self) -> bool:
         """Whether the sequence's next token can be sampled after this chunk."""
-        return self.num_rows > 0
+        return self.num_choices > 0
+
+    @property
+    def num_choices(self) -> int:
+        """Rows that tokens are chosen from: the last token's, if the chunk catches up, and each draft token's."""
+        return 0 if self.sequence.is_build else max(0, 1 + self.end - self.sequence.num_tokens)
+
+    @property
+    def tells_prompt(self) -> bool:
+        """Whether log probabilities of prompt tokens are wanted that this chunk's rows tell."""
+        return self.sequence.wants_prompt_told and self.end > self.sequence.prompt_told
 
     @property
     def num_rows(self) -> int:
-        """Rows of logits wanted: of the last token, if the chunk catches up, and of each draft token behind it."""
-        return 0 if self.sequence.is_build else max(0, 1 + self.end - self.sequence.num_tokens)
+        """Rows of logits wanted, of the chunk's last tokens: all of them where a prompt is told."""
+        return self.count if self.tells_prompt else self.num_choices
 
 
 @dataclass(frozen=True, slots=True)

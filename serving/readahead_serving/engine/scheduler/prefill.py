@@ -10,6 +10,8 @@ from readahead_serving.engine.sequence import Sequence
 
 MIN_CHUNK_TOKENS = 16
 """A step prefills this much at least, even where streams miss their target by it: a prompt must get on."""
+MAX_PROMPT_ROWS = 128
+"""Rows of logits that tell of prompts in one step: each is as long as the vocabulary, 0.6 MB for 150,000 tokens."""
 
 
 class PrefillBudget:
@@ -26,11 +28,15 @@ class PrefillBudget:
         self._seconds = seconds
         self._costs = costs
         self._floor = MIN_CHUNK_TOKENS
+        self._prompt_rows = MAX_PROMPT_ROWS
 
     def chunk(self, sequence: Sequence) -> Chunk:
         """The sequence's next chunk; call only while the budget is not spent."""
         start = sequence.num_computed
         count = min(sequence.num_pending, self._tokens)
+        if sequence.wants_prompt_told:
+            count = min(count, max(1, self._prompt_rows))
+            self._prompt_rows -= count
         if self._seconds is not None:
             within = self._costs.tokens_within(self._seconds, start, count)
             count = max(within, min(max(1, self._floor), count))
