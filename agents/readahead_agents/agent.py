@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from readahead_agents.actions.writing import ActionContext
+from readahead_agents.actions.writing import ActionContext, HeldPack
 from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import PlanMade, Replanned, RunEvent
@@ -38,10 +38,13 @@ class KnowledgeAgent:
     servers that the operator approved. A server that is not there is missed by name.
     """
 
-    def __init__(self, llm: LanguageModel, source: EvidenceSource, settings: AgentSettings) -> None:
+    def __init__(
+        self, llm: LanguageModel, source: EvidenceSource, settings: AgentSettings, pack: HeldPack | None = None
+    ) -> None:
         self._llm = llm
         self._source = source
         self._settings = settings
+        self._pack = pack
 
     async def run(
         self, question: str, history: Sequence[Message] = (), options: AnswerOptions = DEFAULT_OPTIONS
@@ -81,7 +84,7 @@ class KnowledgeAgent:
     ) -> None:
         budget = Budget(self._settings)
         llm = MeteredLanguageModel(self._llm, budget)
-        context = ActionContext(llm, self._source, self._settings, options)
+        context = ActionContext(llm, self._source, self._settings, options, self._pack)
         async with send:
             # first, so that an empty knowledge base is told before a plan is paid for
             query, found = await find_evidence(self._source, question, history, options.top_k)

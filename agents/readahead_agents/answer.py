@@ -12,6 +12,7 @@ from readahead_agents.grounded import grounded_answer
 from readahead_agents.llm import CompletionOptions, LanguageModel, Message, TokenUsage
 from readahead_agents.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.passages import where
+from readahead_agents.profile import UserProfile
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
@@ -32,6 +33,8 @@ class AnswerOptions:
     stop: tuple[str, ...] = ()
     top_k: int | None = None
     """Passages to search for."""
+    profile: UserProfile | None = None
+    """Who the answer is for; the agent may write for them."""
 
     def completion(self, settings: AgentSettings) -> CompletionOptions:
         return CompletionOptions(

@@ -12,7 +12,9 @@ from readahead_agents.mcp.toolset import ToolSpec
 MAX_TEXT = 120
 MAX_REASONING = 100
 MAX_DEPENDENCIES = 3
-_TYPES: dict[str, type | UnionType] = {"string": str, "integer": int, "number": int | float, "boolean": bool}
+MAX_ITEMS = 4
+_SCALARS: dict[str, type | UnionType] = {"string": str, "integer": int, "number": int | float, "boolean": bool}
+_TYPES = {**_SCALARS, "array": list}
 # plain text of one line: escapes and control characters are where small models run astray
 _TEXT_PATTERN = r"^[^\"\\\x00-\x1f\x7f]+$"
 
@@ -21,7 +23,8 @@ def plan_schema(tools: Sequence[ToolSpec], max_steps: int) -> dict[str, Any]:
     """A plan's schema: each step is one of the tools with its own literal arguments.
 
     A small model fills every array to `maxItems` and every string to `maxLength`, so all have small ones. Arguments
-    that are not scalar are left out: only results of earlier steps fill them, through `depends_on`.
+    that are neither scalars nor lists of texts are left out: only results of earlier steps fill them, through
+    `depends_on`.
     """
     ids = [f"s{number}" for number in range(1, max_steps)]
     return _object(
@@ -56,12 +59,21 @@ def fits(arguments: Mapping[str, Any], tool: ToolSpec) -> bool:
     return all(_is_of_kind(value, known[name]) for name, value in arguments.items())
 
 
+def fitting(arguments: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
+    """The arguments without those that a plan may write out and that are not of their kind."""
+    known = literal_arguments(tool)
+    return {name: value for name, value in arguments.items() if name not in known or _is_of_kind(value, known[name])}
+
+
 def _is_of_kind(value: object, schema: Mapping[str, Any]) -> bool:
     choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if choices is not None:
         return value in choices
     if not isinstance(value, _TYPES[schema["type"]]) or (isinstance(value, bool) and schema["type"] != "boolean"):
         return False
+    if isinstance(value, list):
+        least, most = schema["minItems"], schema["maxItems"]
+        return least <= len(value) <= most and all(_is_of_kind(item, schema["items"]) for item in value)
     if not isinstance(value, int | float):
         return True
     low, high = schema.get("minimum", value), schema.get("maximum", value)
@@ -89,7 +101,7 @@ def _step_schema(tool: ToolSpec, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _bounded(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema of a scalar or a choice, with a bound; None for anything else."""
+    """The schema of a scalar, a choice or a list of texts, with a bound; None for anything else."""
     if "enum" in schema or "const" in schema:
         return {key: schema[key] for key in ("enum", "const") if key in schema}
     if "anyOf" in schema:  # an optional scalar: leaving it out says null
@@ -98,7 +110,10 @@ def _bounded(schema: dict[str, Any]) -> dict[str, Any] | None:
     if kind == "string":
         longest = min(schema.get("maxLength", MAX_TEXT), MAX_TEXT)
         return {"type": "string", "minLength": 1, "maxLength": longest, "pattern": _TEXT_PATTERN}
-    if kind in _TYPES:
+    if kind == "array" and (item := _bounded(schema.get("items", {}))) is not None and item.get("type") == "string":
+        most = min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)
+        return {"type": "array", "items": item, "minItems": min(schema.get("minItems", 0), most), "maxItems": most}
+    if kind in _SCALARS:
         return {key: schema[key] for key in ("type", "minimum", "maximum") if key in schema}
     return None
 

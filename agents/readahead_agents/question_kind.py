@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from readahead_agents.text import words
 
@@ -61,7 +62,7 @@ def _named(left: str, right: str) -> str:
     return f"{head}{link}{right[said.end() :]}" if link else right
 
 
-def question_about(side: str, sides: tuple[str, str], question: str) -> str:
+def question_about(side: str, sides: Sequence[str], question: str) -> str:
     """One side of a comparison as a question of its own, with what the two are compared in."""
     inside = words(" ".join(sides))
     rest = [word for word in _WORD.findall(question) if words(word) - inside - _LINKS and not _ANALYSIS.search(word)]

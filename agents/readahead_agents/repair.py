@@ -9,11 +9,14 @@ from typing import Any
 
 from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.plan import Plan, Step, redirected, references
-from readahead_agents.plan_schema import fits
+from readahead_agents.plan_schema import MAX_ITEMS, fits, fitting
 from readahead_agents.question_kind import asks_for_analysis, asks_for_summary, compared_sides, question_about
 from readahead_agents.text import words
 
-QUERY, ANALYSIS, SUMMARY = "query_rag_with_context", "generate_analysis", "generate_summary"
+QUERY, CAG = "query_rag_with_context", "query_cag"
+ANALYSIS, SUMMARY, COMPARE = "generate_analysis", "generate_summary", "compare"
+EVIDENCE = (QUERY, CAG)
+"""Tools that answer one question from the documents."""
 ON_TOPIC = 0.6
 """Share of the question's words that one query must ask for."""
 
@@ -71,7 +74,8 @@ def _arguments(step: Step, request: Request) -> dict[str, Any]:
         return step.arguments
     schema = request.tools[step.tool].input_schema
     properties: dict[str, Any] = schema.get("properties", {})
-    given = {name: value for name, value in step.arguments.items() if name in properties and value not in ("", None)}
+    written = fitting(step.arguments, request.tools[step.tool])
+    given = {name: value for name, value in written.items() if name in properties and value not in ("", None)}
     texts = [name for name in schema.get("required", []) if properties.get(name, {}).get("type") == "string"]
     return {name: request.question for name in texts if name not in given} | given
 
@@ -107,7 +111,9 @@ def _text(step: Step) -> str:
 
 def _rest(step: Step) -> str:
     """The arguments of tools that we know nothing of."""
-    return "" if step.tool in (QUERY, ANALYSIS, SUMMARY) else json.dumps(step.arguments, sort_keys=True, default=str)
+    return (
+        "" if step.tool in (*EVIDENCE, ANALYSIS, SUMMARY) else json.dumps(step.arguments, sort_keys=True, default=str)
+    )
 
 
 def _singular(text: str) -> frozenset[str]:
@@ -117,8 +123,7 @@ def _singular(text: str) -> frozenset[str]:
 def _on_topic(steps: Steps, request: Request) -> tuple[Steps, str]:
     """Steps that share no word with the question are a small model's invention."""
     asked = _singular(request.question)
-    own = (QUERY, ANALYSIS, SUMMARY)
-    kept = tuple(step for step in steps if step.tool not in own or _shares_words(_singular(_text(step)), asked))
+    kept = tuple(step for step in steps if not _is_own(step, request) or _shares_words(_singular(_text(step)), asked))
     gone = len(steps) - len(kept)
     return kept, f"{gone} steps that ask for something else than the question were dropped." if gone else ""
 
@@ -166,7 +171,7 @@ def _ordered(steps: Steps, request: Request) -> tuple[Steps, str]:
 def _next(waiting: Sequence[Step], ids: set[str], placed: set[str]) -> Step:
     """A step that waits for nothing more, else any to cut a circle at; queries first, as others need evidence."""
     ready = [step for step in waiting if ids & set(step.depends_on) <= placed] or waiting
-    return next((step for step in ready if step.tool == QUERY), ready[0])
+    return next((step for step in ready if step.tool in EVIDENCE), ready[0])
 
 
 def _dependencies(step: Step) -> tuple[str, ...]:
@@ -176,7 +181,7 @@ def _dependencies(step: Step) -> tuple[str, ...]:
 def _evidence_first(steps: Steps, request: Request) -> tuple[Steps, str]:
     """A question needs evidence that was searched for in its own words."""
     asked = words(request.question)
-    queries = [step for step in steps if step.tool == QUERY]
+    queries = [step for step in steps if step.tool in EVIDENCE]
     if QUERY not in request.tools or compared_sides(request.question) is not None:
         return steps, ""
     if any(_share(asked, step) >= ON_TOPIC for step in queries):
@@ -189,10 +194,41 @@ def _share(asked: frozenset[str], step: Step) -> float:
     return len(asked & words(_text(step))) / len(asked) if asked else 1.0
 
 
+def _comparing_steps(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """`compare` needs two sides at least, as the question names them where it does; it searches for them itself, so
+    queries beside it only repeat it. Without sides it is an analysis."""
+    sides = compared_sides(request.question)
+    mended: list[Step] = []
+    for step in steps:
+        if step.tool != COMPARE:
+            mended.append(step)
+        elif sides is not None:
+            arguments = {"question": request.question, "sides": list(sides)}
+            mended.append(replace(step, arguments=arguments if not _compares(step, sides) else step.arguments))
+        elif fits(step.arguments, request.tools[COMPARE]):
+            mended.append(step)
+        elif ANALYSIS in request.tools:
+            mended.append(replace(step, tool=ANALYSIS, arguments={"question": request.question}))
+    if sides is not None and any(step.tool == COMPARE for step in mended):
+        first = next(step for step in mended if step.tool == COMPARE)
+        mended = [step for step in mended if step.tool not in (*EVIDENCE, ANALYSIS, COMPARE) or step is first]
+    changed = tuple(mended) != steps
+    return tuple(mended), "The comparison was given its sides, and what only repeats it was dropped." if changed else ""
+
+
+def _compares(step: Step, sides: tuple[str, str]) -> bool:
+    """Whether the step names both sides, each by a word of its own, and asks something."""
+    named = step.arguments.get("sides")
+    if not _text(step) or not isinstance(named, list) or not 2 <= len(named) <= MAX_ITEMS:
+        return False
+    said = [words(str(name)) for name in named]
+    return all(any(words(side) & each for each in said) for side in sides)
+
+
 def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
     """A comparison needs evidence for each side by itself, none for anything else, and a step that compares."""
     sides = compared_sides(request.question)
-    if sides is None or QUERY not in request.tools:
+    if sides is None or QUERY not in request.tools or any(step.tool == COMPARE for step in steps):
         return steps, ""
     unique = [words(side) - words(other) for side, other in (sides, reversed(sides))]
     missing = [
@@ -201,8 +237,8 @@ def _both_sides(steps: Steps, request: Request) -> tuple[Steps, str]:
         if not any(_asks_for(step, unique[number], unique[1 - number]) for step in steps)
     ]
     either = unique[0] | unique[1]
-    queries = (*missing, *(step for step in steps if step.tool == QUERY and words(_text(step)) & either))
-    others = [step for step in steps if step.tool not in (QUERY, ANALYSIS)]
+    queries = (*missing, *(step for step in steps if step.tool in EVIDENCE and words(_text(step)) & either))
+    others = [step for step in steps if step.tool not in (*EVIDENCE, ANALYSIS)]
     mended = (*queries, *others)
     if ANALYSIS in request.tools:
         evidence = tuple(step.id for step in queries)
@@ -220,7 +256,7 @@ def _what_was_asked(steps: Steps, request: Request) -> tuple[Steps, str]:
         tool, argument = ANALYSIS, "question"
     else:
         return steps, ""
-    if tool in present or tool not in request.tools:
+    if {tool, COMPARE if tool == ANALYSIS else tool} & present or tool not in request.tools:
         return steps, ""
     added = Step("asked", tool, {argument: request.question})
     return (*steps, added), f"{tool} was added, as the question asks for it."
@@ -228,7 +264,7 @@ def _what_was_asked(steps: Steps, request: Request) -> tuple[Steps, str]:
 
 def _asks_for(step: Step, side: frozenset[str], other: frozenset[str]) -> bool:
     asked = words(_text(step))
-    return step.tool == QUERY and bool(asked & side) and not asked & other
+    return step.tool in EVIDENCE and bool(asked & side) and not asked & other
 
 
 def _within_limit(steps: Steps, request: Request) -> tuple[Steps, str]:
@@ -238,7 +274,7 @@ def _within_limit(steps: Steps, request: Request) -> tuple[Steps, str]:
     spare = len(steps) - request.max_steps
     kept = steps[: request.max_steps]
     final = steps[-1]
-    if final.tool != QUERY and request.max_steps > 1:
+    if final.tool not in EVIDENCE and request.max_steps > 1:
         kept = (*steps[: request.max_steps - 1], final)
     return kept, f"{spare} steps over the limit of {request.max_steps} were dropped."
 
@@ -248,7 +284,7 @@ def _wait_for_evidence(steps: Steps, request: Request) -> tuple[Steps, str]:
     mended: list[Step] = []
     changed = []
     for step in steps:
-        queries = tuple(earlier.id for earlier in mended if earlier.tool == QUERY)
+        queries = tuple(earlier.id for earlier in mended if earlier.tool in EVIDENCE)
         if step.tool in (ANALYSIS, SUMMARY) and not step.depends_on and queries:
             changed.append(step.tool)
             step = replace(step, depends_on=queries)
@@ -269,6 +305,7 @@ RULES: tuple[Rule, ...] = (
     _ordered,
     _no_repeats,
     _complete_arguments,
+    _comparing_steps,
     _evidence_first,
     _both_sides,
     _what_was_asked,

@@ -20,9 +20,12 @@ from readahead_agents.limits import Budget
 from readahead_agents.llm import CompletionOptions, LanguageModel, Message
 from readahead_agents.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.passages import as_data, where
+from readahead_agents.question_kind import compared_sides
 from readahead_agents.quotation import best_quote
+from readahead_agents.repair import EVIDENCE
 from readahead_agents.settings import AgentSettings
 from readahead_agents.shown_text import plain
+from readahead_agents.sides import Side, with_all_sides
 from readahead_agents.support import citations_of
 from readahead_retrieval.types import Evidence
 
@@ -72,12 +75,28 @@ class Synthesis:
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Answered):
+                    event, added = await self._all_sides(question, event, covered)
+                    for piece in added:
+                        yield piece
                     # only now is known which limits the answer itself has met
                     failures = _failures(results, self.budget)
                     for told in self._ended(event, told_by_tools, failures, notes):
                         yield told
                 else:
                     yield event
+
+    async def _all_sides(
+        self, question: str, answered: Answered, covered: Sequence[StepResult]
+    ) -> tuple[Answered, list[AnswerEvent]]:
+        """A comparison cites all its sides: a small model that merges them tends to forget one."""
+        asked = [step for step in covered if step.step.tool in EVIDENCE]
+        if len(asked) < 2 or compared_sides(question) is None:
+            return answered, []
+        sides = [Side(str(step.step.arguments["question"]), step.result.evidence) for step in asked if step.result]
+        whole = await with_all_sides(self.source, answered, sides)
+        text, new = whole.answer[len(answered.answer) :], whole.citations[len(answered.citations) :]
+        pieces: list[AnswerEvent] = [Token(text, quoted=True)] if text else []
+        return whole, [*pieces, *map(CitationFound, new)]
 
     def _ended(
         self, answered: Answered, told_by_tools: Sequence[str], failures: Sequence[str], notes: Sequence[str]

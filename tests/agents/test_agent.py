@@ -27,7 +27,20 @@ from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.errors import EmptyKnowledgeBase
 from readahead_retrieval.types import Evidence
-from tests.agents.parts import FILTER, PRICE, SETTINGS, WARRANTY, collect, ending, forever, of, planning, pump_kb, step
+from tests.agents.parts import (
+    ACTIONS,
+    FILTER,
+    PRICE,
+    SETTINGS,
+    WARRANTY,
+    collect,
+    ending,
+    forever,
+    of,
+    planning,
+    pump_kb,
+    step,
+)
 
 QUESTION = "How often is the filter of the pump cleaned?"
 COMPARE = "Compare the price of the pump with the warranty of the mixer."
@@ -143,7 +156,7 @@ async def test_the_plan_is_decoded_under_a_schema_of_the_tools_there_are() -> No
     steps = options.json_schema["properties"]["steps"]
     assert steps["maxItems"] == SETTINGS.max_steps
     names = [option["properties"]["tool"]["const"] for option in steps["items"]["anyOf"]]
-    assert names == ["generate_analysis", "generate_summary", "query_rag_with_context"]
+    assert names == ACTIONS
     assert options.temperature <= 0.3
     assert options.seed == SETTINGS.seed
 

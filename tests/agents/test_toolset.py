@@ -15,7 +15,7 @@ from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import FilteredToolset, McpToolset
 from readahead_agents.scripted_llm import ScriptedLanguageModel
-from tests.agents.parts import FILTER, SETTINGS, pump_kb
+from tests.agents.parts import ACTIONS, FILTER, SETTINGS, pump_kb
 
 STDIO_SERVER = """
 from mcp.server.mcpserver import MCPServer
@@ -53,9 +53,9 @@ def misc_server() -> MCPServer:
 async def test_tools_come_sorted_with_their_schemas() -> None:
     async with McpToolset(actions_server(context(ScriptedLanguageModel([FILTER])))) as toolset:
         tools = await toolset.list_tools()
-    assert [tool.name for tool in tools] == ["generate_analysis", "generate_summary", "query_rag_with_context"]
+    assert [tool.name for tool in tools] == ACTIONS
     assert all(tool.read_only and tool.description for tool in tools)
-    assert tools[1].input_schema["properties"]["max_words"]["maximum"] == 400
+    assert tools[3].input_schema["properties"]["max_words"]["maximum"] == 400
 
 
 async def test_evidence_travels_with_the_result_of_an_action() -> None:

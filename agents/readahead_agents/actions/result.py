@@ -9,6 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from readahead_retrieval.types import Citation, Evidence
 
 
+class Table(BaseModel):
+    """Rows that stand together on a page, cell by cell."""
+
+    model_config = ConfigDict(frozen=True)
+
+    document: str
+    document_id: str
+    page: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class ActionResult(BaseModel):
     """The structured output of an action, as it crosses MCP."""
 
@@ -24,5 +36,6 @@ class ActionResult(BaseModel):
     evidence: tuple[Evidence, ...] = Field(default=(), max_length=64)
     """The passages it was written from, in the order of their numbers."""
     citations: tuple[Citation, ...] = ()
+    tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
     """What was left out."""

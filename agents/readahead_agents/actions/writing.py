@@ -11,11 +11,19 @@ from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.grounded import grounded_answer
-from readahead_agents.llm import CompletionOptions, LanguageModel
+from readahead_agents.llm import CompletionOptions, LanguageModel, Message, TokenUsage
 from readahead_agents.packing import PromptParts, pack
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPack:
+    """The messages that a pack was built from, and the tokens that they take."""
+
+    messages: tuple[Message, ...]
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,8 @@ class ActionContext:
     settings: AgentSettings
     asked: AnswerOptions = DEFAULT_OPTIONS
     """What the run's caller asked of its answer."""
+    pack: HeldPack | None = None
+    """The whole documents as the model has read them already, where the knowledge base has a pack that fits."""
 
     def options(self, max_tokens: int | None = None) -> CompletionOptions:
         """As the caller asked; one step takes at most its share of the run's tokens, whatever was asked."""
@@ -36,13 +46,22 @@ class ActionContext:
 
 
 async def write(
-    context: ActionContext, task: str, template: str, evidence: Sequence[Evidence], options: CompletionOptions
+    context: ActionContext,
+    task: str,
+    template: str,
+    evidence: Sequence[Evidence],
+    options: CompletionOptions,
+    reader: str = "",
 ) -> ActionResult:
-    """One text over the evidence, cited; says so when the evidence does not cover the task."""
+    """One text over the evidence, cited; says so when the evidence does not cover the task.
+
+    Args:
+        reader: Whom it is for. It stands behind the question, so that prompts for all readers begin alike.
+    """
     if not context.source.covers(task, evidence):
         *_, answered = not_covered(context.source, evidence)
         return result_of(answered, evidence)
-    parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), task, template)
+    parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), f"{task}{reader}", template)
     evidence_tokens = context.settings.evidence_tokens
     packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
     answered = await last(grounded_answer(context.llm, context.source, task, packed, options))
@@ -69,6 +88,19 @@ def result_of(answered: Answered, evidence: Sequence[Evidence]) -> ActionResult:
         evidence=tuple(evidence),
         citations=answered.citations,
         notes=answered.notes,
+    )
+
+
+def answered_of(result: ActionResult) -> Answered:
+    """The other way round; what it has cost is in the run's budget."""
+    return Answered(
+        result.text,
+        result.citations,
+        TokenUsage(),
+        result.finish_reason,
+        covered=result.covered,
+        quoted=result.quoted,
+        notes=result.notes,
     )
 
 

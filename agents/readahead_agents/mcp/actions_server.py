@@ -10,8 +10,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from readahead_agents.actions.compare import compare
+from readahead_agents.actions.extract_table import extract_table
 from readahead_agents.actions.generate_analysis import generate_analysis
+from readahead_agents.actions.generate_profile_based_response import generate_profile_based_response
 from readahead_agents.actions.generate_summary import generate_summary
+from readahead_agents.actions.query_cag import query_cag
 from readahead_agents.actions.query_rag_with_context import query_rag_with_context
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext
@@ -23,6 +27,10 @@ Question = Annotated[str, Field(description="The question to answer.", min_lengt
 Topic = Annotated[str, Field(description="What to sum up.", min_length=1, max_length=MAX_QUESTION_CHARS)]
 Focus = Annotated[str | None, Field(description="What to look at most.", max_length=200)]
 Words = Annotated[int, Field(description="Length of the summary at most.", ge=20, le=400)]
+Sides = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=200)]],
+    Field(description="The things compared, each by its name.", min_length=2, max_length=4),
+]
 Earlier = Annotated[
     tuple[ActionResult, ...], Field(description="Results of earlier steps, whose documents to use.", max_length=16)
 ]
@@ -48,7 +56,35 @@ def actions_server(context: ActionContext) -> MCPServer:
         """Sums up what the documents say about a topic, after the steps it depends on."""
         return await _told(generate_summary(context, topic, max_words, earlier))
 
+    @server.tool(name="extract_table", annotations=_READS, structured_output=True)
+    async def _table(question: Question, earlier: Earlier = ()) -> ActionResult:
+        """Gives the rows of the tables in the documents that a question is about."""
+        return await _told(extract_table(context, question, earlier))
+
+    @server.tool(name="compare", annotations=_READS, structured_output=True)
+    async def _compare(question: Question, sides: Sides) -> ActionResult:
+        """Searches the documents for each of two or more things, and compares them."""
+        return await _told(compare(context, question, sides))
+
+    _add_what_there_is(server, context)
     return server
+
+
+def _add_what_there_is(server: MCPServer, context: ActionContext) -> None:
+    """Tools that need a pack or a reader's profile."""
+    if context.pack is not None:
+
+        @server.tool(name="query_cag", annotations=_READS, structured_output=True)
+        async def _cag(question: Question) -> ActionResult:
+            """Answers one question from the whole documents, which have been read already."""
+            return await _told(query_cag(context, question))
+
+    if context.asked.profile is not None:
+
+        @server.tool(name="generate_profile_based_response", annotations=_READS, structured_output=True)
+        async def _profile(question: Question, earlier: Earlier = ()) -> ActionResult:
+            """Answers for the person who asks, by what that person knows and wants to know."""
+            return await _told(generate_profile_based_response(context, question, earlier))
 
 
 async def _told(action: Awaitable[ActionResult]) -> ActionResult:

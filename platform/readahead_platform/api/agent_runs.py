@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from readahead_agents.answer import AnswerOptions
 from readahead_agents.events import Answered
 from readahead_agents.llm import Message
+from readahead_agents.profile import UserProfile
 from readahead_agents.runs.journal import Event, Run
 from readahead_platform.api.answer_log import event_object, usage_object
 from readahead_platform.api.kb_chat_request import ChatMessage
@@ -36,6 +37,7 @@ class RunRequest(BaseModel):
     history: list[ChatMessage] = Field(default=[], max_length=200)
     route: RequestedRoute = "agent"
     top_k: int | None = Field(default=None, ge=1, le=50)
+    profile: UserProfile | None = None
     stream: bool = Field(default=False, strict=True)
 
     def to_messages(self) -> list[Message]:
@@ -96,7 +98,7 @@ def run_object(run: Run) -> dict[str, Any]:
 
 
 async def _events(context: GatewayContext, tenant: str, kb_id: str, body: RunRequest) -> AsyncGenerator[Event, None]:
-    options = AnswerOptions(top_k=body.top_k)
+    options = AnswerOptions(top_k=body.top_k, profile=body.profile)
     async with aclosing(context.chat.ask(tenant, kb_id, body.to_messages(), body.route, options)) as events:
         async for event in events:
             if isinstance(event, Answered):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 
+from readahead_agents.actions.writing import HeldPack
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answer import AnswerOptions, answer
 from readahead_agents.events import RunEvent
@@ -12,7 +13,7 @@ from readahead_agents.llm import LanguageModel, Message
 from readahead_agents.pack_answer import answer_from_pack
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.kb_packs import KbPack, KbPacks
+from readahead_platform.gateway.kb_packs import READY, KbPack, KbPacks
 from readahead_platform.gateway.library_source import LibrarySource
 from readahead_platform.routing.route import RequestedRoute, Route, RouteChosen, choose_route
 from readahead_retrieval.library import Library
@@ -70,7 +71,8 @@ class ChatService:
         if chosen.chosen == "cag":
             events = self._run_on_pack(pack, source, question, messages[:-1], options)
         else:
-            events = self._run(chosen.chosen, source, question, messages[:-1], options)
+            held = await self._held(tenant, found) if chosen.chosen == "agent" else None
+            events = self._run(chosen.chosen, source, question, messages[:-1], options, held)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield event
@@ -87,6 +89,16 @@ class ChatService:
             if route == "cag":
                 raise
             return KbPack()  # a search has the last word on whether anything answers
+
+    async def _held(self, tenant: str, kb: KnowledgeBase) -> HeldPack | None:
+        """The pack for the agent's own use, where it is ready and no larger than what `auto` reads whole."""
+        try:
+            pack = (await self._packs.find(tenant, kb)).current
+            if pack is None or pack["state"] not in READY or pack["tokens"] > self._cag_max_tokens:
+                return None
+            return HeldPack(await self._packs.messages(tenant, pack["id"]), int(pack["tokens"]))
+        except ApiError:
+            return None  # a search does what the pack would have done
 
     async def _run_on_pack(
         self,
@@ -111,10 +123,11 @@ class ChatService:
         question: str,
         history: Sequence[Message],
         options: AnswerOptions,
+        held: HeldPack | None,
     ) -> AsyncGenerator[RunEvent, None]:
         llm = self._llm_of(source.tenant)
         if route == "agent":
-            return KnowledgeAgent(llm, source, self._settings).run(question, history, options)
+            return KnowledgeAgent(llm, source, self._settings, held).run(question, history, options)
         return answer(llm, source, question, history, self._settings, options)
 
 

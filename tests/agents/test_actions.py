@@ -1,0 +1,155 @@
+"""The actions, called as tools, and by a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from readahead_agents.actions.result import ActionResult
+from readahead_agents.actions.writing import ActionContext, HeldPack
+from readahead_agents.agent import KnowledgeAgent
+from readahead_agents.answer import AnswerOptions
+from readahead_agents.events import PlanMade, StepStarted
+from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
+from readahead_agents.llm import Message
+from readahead_agents.mcp.actions_server import actions_server
+from readahead_agents.mcp.toolset import McpToolset, ToolOutcome
+from readahead_agents.profile import UserProfile
+from readahead_agents.scripted_llm import ScriptedLanguageModel
+from tests.agents.parts import (
+    ACTIONS,
+    FILTER,
+    PRICE,
+    SETTINGS,
+    WARRANTY,
+    collect,
+    ending,
+    of,
+    planning,
+    pump_kb,
+    step,
+)
+
+QUESTION = "How often is the filter of the pump cleaned?"
+COMPARE = "Compare the price of the pump with the warranty of the mixer."
+TABLE = "Limits of the zones:\nZone | Noise | Hours\nA | 40 dB | 7 to 19\nB | 55 dB | 6 to 22\nMeasured at the fence."
+PACK = HeldPack((Message("system", "The documents below."), Message("user", f"{FILTER} {PRICE}")), 30)
+
+
+async def call(context: ActionContext, name: str, **arguments: Any) -> ToolOutcome:
+    async with McpToolset(actions_server(context)) as toolset:
+        return await toolset.call_tool(name, arguments, timeout_s=10)
+
+
+async def names(context: ActionContext) -> list[str]:
+    async with McpToolset(actions_server(context)) as toolset:
+        return [tool.name for tool in await toolset.list_tools()]
+
+
+def result(outcome: ToolOutcome) -> ActionResult:
+    assert outcome.ok, outcome.text
+    return ActionResult.model_validate(outcome.data)
+
+
+async def test_a_pack_and_a_profile_bring_the_tools_that_need_them() -> None:
+    llm = ScriptedLanguageModel([FILTER])
+    assert await names(ActionContext(llm, pump_kb(), SETTINGS)) == ACTIONS
+    asked = AnswerOptions(profile=UserProfile())
+    more = await names(ActionContext(llm, pump_kb(), SETTINGS, asked, PACK))
+    assert set(more) - set(ACTIONS) == {"query_cag", "generate_profile_based_response"}
+
+
+async def test_a_question_on_the_pack_begins_with_its_messages_as_they_are() -> None:
+    llm = ScriptedLanguageModel([FILTER])
+    told = result(await call(ActionContext(llm, pump_kb(), SETTINGS, pack=PACK), "query_cag", question=QUESTION))
+    assert told.text == FILTER and told.citations[0].document == "pump.pdf"
+    assert llm.calls[0].messages[:2] == PACK.messages
+
+
+async def test_a_run_may_answer_from_the_pack_alone() -> None:
+    llm = ScriptedLanguageModel(planning([step("query_cag", question=QUESTION)], {}))
+    events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS, PACK).run(QUESTION))
+    assert [each.tool for each in of(events, StepStarted)] == ["query_cag"]  # evidence enough: nothing is added
+    assert ending(events).citations
+
+
+async def test_what_a_reader_knows_stands_behind_the_documents_and_the_question() -> None:
+    prompts = []
+    for profile in (UserProfile(expertise="beginner", detail="low"), UserProfile(expertise="expert", detail="high")):
+        llm = ScriptedLanguageModel([FILTER])
+        context = ActionContext(llm, pump_kb(), SETTINGS, AnswerOptions(profile=profile))
+        told = result(await call(context, "generate_profile_based_response", question=QUESTION))
+        assert told.text == FILTER and told.citations
+        prompts.append(llm.calls[0].prompt)
+    head, *_ = prompts[0].split("Answer in one or two sentences")
+    assert QUESTION in head and FILTER in head
+    assert prompts[1].startswith(head)
+    assert "expert" in prompts[1][len(head) :]
+
+
+async def test_tables_come_as_rows_without_any_model() -> None:
+    source = FixedEvidenceSource(
+        [passage("zones.pdf", 4, TABLE), passage("a.pdf", 1, "Zone limits of noise are strict.")]
+    )
+    llm = ScriptedLanguageModel(["no"])
+    context = ActionContext(llm, source, SETTINGS)
+    told = result(await call(context, "extract_table", question="Which noise limits have the zones?"))
+    [table] = told.tables
+    assert (table.document, table.page) == ("zones.pdf", 4)
+    assert table.columns == ("Zone", "Noise", "Hours")
+    assert table.rows == (("A", "40 dB", "7 to 19"), ("B", "55 dB", "6 to 22"))
+    assert "B | 55 dB | 6 to 22" in told.text and told.citations and not llm.calls
+
+
+async def test_pages_without_a_table_are_told_as_such() -> None:
+    told = result(
+        await call(
+            ActionContext(ScriptedLanguageModel(["no"]), pump_kb(), SETTINGS), "extract_table", question=QUESTION
+        )
+    )
+    assert not told.covered and "no table" in told.text and not told.tables
+
+
+@pytest.mark.parametrize("written", [PRICE, WARRANTY, "Both are fine machines.", f"{PRICE} {WARRANTY}"])
+async def test_a_comparison_cites_all_sides_whatever_the_model_wrote(written: str) -> None:
+    source = pump_kb()
+    context = ActionContext(ScriptedLanguageModel([written]), source, SETTINGS)
+    sides = ["the price of the pump", "the warranty of the mixer"]
+    told = result(await call(context, "compare", question=COMPARE, sides=sides))
+    assert {citation.document for citation in told.citations} == {"pump.pdf", "mixer.pdf"}
+    assert any("pump" in query and "mixer" not in query for query in source.queries)
+    for citation in told.citations:
+        assert told.text[citation.answer_start : citation.answer_end].strip()
+
+
+async def test_a_side_that_the_documents_do_not_tell_of_is_named() -> None:
+    context = ActionContext(ScriptedLanguageModel([PRICE]), pump_kb(), SETTINGS)
+    told = result(
+        await call(context, "compare", question="Compare the pump with the zeppelin.", sides=["the pump", "zeppelin"])
+    )
+    assert "The documents do not tell of zeppelin." in told.notes
+
+
+async def test_a_merged_comparison_cites_the_side_that_the_model_forgot() -> None:
+    sides = [
+        step("query_rag_with_context", question="What is the price of the pump?"),
+        step("query_rag_with_context", question="What is the warranty of the mixer?"),
+    ]
+    replies = {"What is the price": PRICE, "What is the warranty": WARRANTY, "explain": PRICE, "in full": PRICE}
+    llm = ScriptedLanguageModel(planning(sides, replies))
+    last = ending(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(COMPARE)))
+    assert {citation.document for citation in last.citations} == {"pump.pdf", "mixer.pdf"}
+    assert last.quoted
+
+
+@pytest.mark.parametrize("sides", [[], ["pump"], ["x", "y"], ["the price of the pump", "the warranty of the mixer"]])
+async def test_a_weak_comparison_is_given_its_sides_and_nothing_beside_it(sides: list[str]) -> None:
+    steps = [step("query_rag_with_context", question="What does the pump cost?"), step("compare", sides=sides)]
+    llm = ScriptedLanguageModel(planning(steps, {}, default=f"{PRICE} {WARRANTY}"))
+    events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(COMPARE))
+    [plan] = of(events, PlanMade)
+    [only] = plan.steps
+    assert only["tool"] == "compare" and only["arguments"]["question"] == COMPARE
+    assert only["arguments"]["sides"] == ["the price of the pump", "the warranty of the mixer"]
+    assert {citation.document for citation in ending(events).citations} == {"pump.pdf", "mixer.pdf"}
