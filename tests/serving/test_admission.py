@@ -10,7 +10,7 @@ import pytest
 from readahead_serving.backends.admission import AdmissionControl
 from readahead_serving.engine.request import EngineStats, GenerationRequest, SamplingParams
 from readahead_serving.engine.scheduler.cost import StepCosts
-from readahead_serving.errors import DeadlineExceeded, EngineBusy
+from readahead_serving.errors import DeadlineExceeded, EngineBusy, RequestRefused
 from readahead_serving.settings import ServingSettings
 
 COSTS = StepCosts(
@@ -41,7 +41,7 @@ def control(settings: ServingSettings = SETTINGS) -> AdmissionControl:
 
 
 def asked(
-    name: str, tokens: int, *, first: int = 1, salt: str = "", deadline_in: float | None = None
+    name: str, tokens: int, *, first: int = 1, salt: str = "", group: str = "", deadline_in: float | None = None
 ) -> GenerationRequest:
     deadline = None if deadline_in is None else time.time() + deadline_in
     return GenerationRequest(
@@ -49,6 +49,7 @@ def asked(
         prompt_tokens=[first] * tokens,
         sampling=SamplingParams(max_tokens=10),
         salt=salt,
+        group=group,
         deadline=deadline,
     )
 
@@ -134,3 +135,19 @@ def test_a_tenant_fills_its_own_share_of_the_queue_and_no_more() -> None:
     with pytest.raises(EngineBusy, match="share"):
         under_test.admit(asked("a2", 10, salt="a"), IDLE)
     under_test.admit(asked("b", 10, salt="b"), IDLE)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_call_too_large_for_an_idle_engine_is_refused_for_good_and_not_told_to_come_back(share: float) -> None:
+    settings = SETTINGS.model_copy(update={"tenant_share": share})
+    alone, beside = control(settings), control(settings)
+    beside.admit(asked("other", 10, first=9), IDLE)
+    for under_test in (alone, beside):
+        for number in range(3 if share == 1 else 2):
+            under_test.admit(asked(f"{number}", 4000, first=number, group="call"), IDLE)
+    with pytest.raises(RequestRefused, match="fewer prompts"):
+        alone.admit(asked("3", 4000, first=3, group="call"), IDLE)
+    with pytest.raises(EngineBusy):
+        alone.admit(asked("3", 4000, first=3, group="other call"), IDLE)
+    with pytest.raises(EngineBusy):
+        beside.admit(asked("3", 4000, first=3, group="call"), IDLE)

@@ -125,10 +125,10 @@ def test_several_packs_and_none_in_one_step_give_the_tokens_of_each_alone(decode
     for name, context in contexts.items():
         engine.core.attach_pack(name, "", engine.build(name, context))
     prompts = [start + text(seed, 30 + 9 * seed) for seed in range(10, 14) for start in (*contexts.values(), [])]
-    names = [engine.add(prompt) for prompt in prompts]
+    names = [engine.add(prompt, max_tokens=64) for prompt in prompts]
     engine.run()
     for name, prompt in zip(names, prompts, strict=True):
-        assert engine.tokens[name] == decode_greedily(decoder, prompt, 8)
+        assert engine.tokens[name] == decode_greedily(decoder, prompt, 64)
     assert engine.core.stats().pack_hit_tokens == 4 * sum(map(len, contexts.values()))
 
 

@@ -49,6 +49,7 @@ def chat_router(context: ServerContext) -> APIRouter:
         requests = [
             GenerationRequest(
                 request_id=f"{reply.id}-{i}",
+                group=reply.id,
                 prompt_tokens=prompt,
                 sampling=body.sampling(max_tokens, i),
                 deadline=deadline,

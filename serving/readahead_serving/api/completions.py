@@ -128,6 +128,7 @@ def _requests(
             requests.append(
                 GenerationRequest(
                     request_id=request_id,
+                    group=reply_id,
                     prompt_tokens=prompt,
                     sampling=sampling,
                     deadline=deadline,

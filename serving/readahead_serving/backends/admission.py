@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from readahead_serving.backends.seen_prefixes import BLOCK_TOKENS, SeenPrefixes
 from readahead_serving.engine.request import EngineStats, GenerationRequest
 from readahead_serving.engine.scheduler.cost import StepLoad
-from readahead_serving.errors import DeadlineExceeded, EngineBusy
+from readahead_serving.errors import DeadlineExceeded, EngineBusy, RequestRefused
 from readahead_serving.settings import ServingSettings
 
 _SMOOTHING = 0.1
@@ -60,14 +60,21 @@ class AdmissionControl:
 
         Raises:
             EngineBusy: Too many requests are in flight, the tenant has its share, or the wait would be too long.
+            RequestRefused: The same, but only because of its own call's other completions: no waiting would mend that.
             DeadlineExceeded: Its deadline would pass before its first token even in an empty queue.
         """
         wait_s = self.predicted_wait_s(stats)
         start, end = self._expected(request, in_pack), len(request.prompt_tokens)
         self._check_queue(wait_s)
-        self._check_tenant(request.salt, wait_s)
+        try:
+            self._check_tenant(request.salt, wait_s)
+            if stats.costs.is_measured:
+                self._check_wait(wait_s)
+        except EngineBusy as busy:
+            if self._is_alone(request):
+                raise _too_much(wait_s) from busy
+            raise
         if stats.costs.is_measured:
-            self._check_wait(wait_s)
             own_s = stats.costs.prefill_s(start, end, chunk_tokens=self._settings.prefill_chunk_tokens)
             _check_deadline(request.deadline, wait_s, own_s)
         self._tickets[request.request_id] = _Ticket(request, self._sent, stats.costs.chunk_s(start, end))
@@ -105,6 +112,11 @@ class AdmissionControl:
         held = max(in_pack, self._seen.length(request.salt, request.prompt_tokens))
         return min(held, len(request.prompt_tokens) - 1)
 
+    def _is_alone(self, request: GenerationRequest) -> bool:
+        """Whether nothing is in flight but other completions of the request's own call."""
+        others = [ticket.request.group for ticket in self._tickets.values()]
+        return bool(others) and request.group != "" and set(others) == {request.group}
+
     def _check_queue(self, wait_s: float) -> None:
         most = self._settings.max_running + self._settings.max_waiting
         if len(self._tickets) >= most:
@@ -135,6 +147,14 @@ class AdmissionControl:
 
 def _sum_prefill(tickets: Iterable[_Ticket]) -> float:
     return sum(ticket.prefill_s for ticket in tickets)
+
+
+def _too_much(wait_s: float) -> RequestRefused:
+    return RequestRefused(
+        f"The prompts of this request, more than {wait_s:.1f} s of reading, are more than may be queued at once: "
+        "send fewer prompts or choices in one request.",
+        code="too_many_completions",
+    )
 
 
 def _check_deadline(deadline: float | None, wait_s: float, prefill_s: float) -> None:

@@ -53,6 +53,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One completion to compute. Token ids are checked by the API before they come here."""
 
     request_id: str
+    group: str = ""
+    """The call that this is one completion of; empty where it stands alone."""
     prompt_tokens: list[int]
     sampling: SamplingParams
     deadline: float | None = None
