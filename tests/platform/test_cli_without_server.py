@@ -69,6 +69,13 @@ def test_a_misspelt_variable_is_told(environment: dict[str, str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_weights_that_do_not_exist_are_told_with_those_that_do(environment: dict[str, str]) -> None:
+    done = readahead("serve", "--weights", "int9", environment=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "--weights" in done.stderr
+    assert "'int8'" in done.stderr
+
+
 def test_config_tells_values_and_origins_and_hides_secrets(environment: dict[str, str]) -> None:
     done = readahead("config", "--json", environment={**environment, "READAHEAD_API_KEY": "sk-ra-secret"})
     settings = json.loads(done.stdout)["settings"]

@@ -12,6 +12,7 @@ from readahead_platform.settings import read_settings
 def serve(
     model: Annotated[str | None, typer.Option(help="Catalogue name, folder, GGUF file or hub id.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port to listen on.")] = None,
+    weights: Annotated[str | None, typer.Option(help="How weights are stored: auto, fp32, bf16, int8, int4.")] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the LLM server alone: OpenAI's API over one model."""
@@ -21,4 +22,5 @@ def serve(
         die_with_parent(parent)
     from readahead_serving.cli import serve as serve_model
 
-    serve_model(read_settings({"serving.model": model, "serving.port": port}).settings.serving)
+    given = {"serving.model": model, "serving.port": port, "serving.weights": weights}
+    serve_model(read_settings(given).settings.serving)
