@@ -120,3 +120,16 @@ async def test_a_dead_part_behind_the_library_turns_readiness_off_and_is_named(g
     ready = await gateway.http("").get("/health/ready")
     assert ready.status_code == 503
     assert ready.json()["parts"]["library"] == "not_ready: ingestion worker died; restart the service"
+
+
+async def test_an_ordinary_key_neither_revokes_an_admins_nor_gives_what_it_has_not(gateway: Gateway) -> None:
+    tenants = gateway.context.tenants
+    ordinary, _ = await tenants.create_key("acme")
+    writing, _ = await tenants.create_key("acme", scopes=["write"])
+    admins = next(key for key in await tenants.list_keys("acme") if key.admin)
+    refused = await gateway.http(ordinary).delete(f"/v1/keys/{admins.id}")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_admin")
+    assert (await gateway.http().get("/v1/keys")).status_code == 200
+    refused = await gateway.http(writing).post("/v1/keys", json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "insufficient_scope")
+    assert (await gateway.http(writing).post("/v1/keys", json={"scopes": ["write"]})).status_code == 200

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
+from readahead_platform.gateway import mcp_sessions
 from tests.platform.gateway import Gateway, add_document, running_gateway
 
 ERAS = ["auto", "legacy"]
@@ -180,20 +181,38 @@ async def test_a_call_without_a_key_is_told_how_to_send_one(gateway: Gateway) ->
     assert missing.status_code == 404 and missing.json()["error"]["code"] == "unknown_url"
 
 
+ACCEPTS = {"Accept": "application/json, text/event-stream"}
+OPENING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+async def test_sessions_of_one_tenant_take_no_room_of_another(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_sessions, "MAX_SESSIONS_OF_TENANT", 2)
+    http, other = gateway.http(), gateway.http(gateway.other_key)
+    opened = [await http.post("/mcp", json=OPENING, headers=ACCEPTS) for _ in range(3)]
+    assert [answer.status_code for answer in opened] == [200, 200, 429]
+    assert opened[2].json()["error"]["code"] == "too_many_sessions"
+    assert (await other.post("/mcp", json=OPENING, headers=ACCEPTS)).status_code == 200
+    async with mcp_client(gateway) as modern:  # needs no session
+        assert (await modern.list_tools()).tools
+    ending = {**ACCEPTS, "Mcp-Session-Id": opened[0].headers["mcp-session-id"]}
+    assert (await http.delete("/mcp", headers=ending)).status_code == 200
+    assert (await http.post("/mcp", json=OPENING, headers=ACCEPTS)).status_code == 200
+
+
 async def test_a_session_serves_no_other_key_and_an_unknown_one_is_not_found(gateway: Gateway) -> None:
-    opening = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    }
-    accepts = {"Accept": "application/json, text/event-stream"}
-    opened = await gateway.http().post("/mcp", json=opening, headers=accepts)
-    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25", **accepts}
+    opened = await gateway.http().post("/mcp", json=OPENING, headers=ACCEPTS)
+    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25", **ACCEPTS}
     listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
     assert (await gateway.http().post("/mcp", json=listing, headers=session)).status_code == 200
     assert (await gateway.http(gateway.other_key).post("/mcp", json=listing, headers=session)).status_code == 404
@@ -258,6 +277,9 @@ async def test_a_key_that_may_only_read_asks_and_searches_but_changes_nothing(
     question = {"model": "kb/manuals", "messages": [{"role": "user", "content": "How heavy is the Halden pump?"}]}
     assert (await http.post("/v1/chat/completions", json=question)).status_code == 200
     assert (await http.post(f"/v1/vector_stores/{ids['store']}/search", json={"query": "pump"})).status_code == 200
+    assert (await http.post(f"/v1/vector_stores/{ids['store']}/retrieval_test", json={"query": "pump"})).is_success
+    run = await http.post("/v1/agent/runs", json={"kb": "manuals", "question": "How heavy is the Halden pump?"})
+    assert (await http.post(f"/v1/agent/runs/{run.json()['id']}/cancel")).status_code == 200
     for method, path, body in (
         ("POST", "/v1/vector_stores", {"name": "mine"}),
         ("DELETE", f"/v1/vector_stores/{ids['store']}", None),

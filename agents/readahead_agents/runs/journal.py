@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, Self
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_agents.errors import RunNotFound
@@ -22,7 +23,9 @@ Event = Mapping[str, Any]
 Kind = Literal["run", "response"]
 _ID_PREFIX: Mapping[Kind, str] = {"run": "run_", "response": "resp_"}
 RUNS_KEPT = 1000
-"""Finished runs of one tenant; the oldest go when there are more."""
+"""Finished runs of one tenant and kind; the oldest go when there are more."""
+BYTES_KEPT = 256 << 20
+"""And when they take more than this; the last one stays."""
 
 
 class RunStatus(StrEnum):
@@ -70,39 +73,44 @@ class RunJournal:
     async def close(self) -> None:
         await self._database.close()
 
-    async def create(self, tenant: str, kind: Kind, request: Mapping[str, Any]) -> Run:
+    async def add(self, run: Run) -> None:
         row = RunRow(
-            id=f"{_ID_PREFIX[kind]}{secrets.token_hex(12)}",
-            kind=kind,
-            tenant=tenant,
-            status=RunStatus.RUNNING.value,
-            request=_dump(request),
+            id=run.id,
+            kind=run.kind,
+            tenant=run.tenant,
+            status=run.status.value,
+            request=_dump(run.request),
+            size=0,
             outcome=None,
-            created_at=_now(),
+            created_at=run.created_at,
             finished_at=None,
         )
         async with self._database.writing() as session:
             session.add(row)
-        return _run(row)
 
-    async def append(self, run_id: str, first: int, events: Sequence[Event]) -> None:
+    async def append(self, run_id: str, first: int, events: Sequence[Event]) -> int:
         """Args:
-        first: The number of the first of these events.
+            first: The number of the first of these events.
+
+        Returns:
+            The bytes that they take.
         """
         rows = [{"run_id": run_id, "number": n, "event": _dump(event)} for n, event in enumerate(events, first)]
         if rows:
             async with self._database.writing() as session:
                 await session.execute(insert(RunEventRow), rows)
+        return sum(len(str(row["event"])) for row in rows)
 
-    async def finish(self, run: Run, status: RunStatus, outcome: Mapping[str, Any] | None) -> None:
+    async def finish(self, run: Run, status: RunStatus, outcome: Mapping[str, Any] | None, events_size: int) -> None:
+        """Args:
+        events_size: Bytes that its events take.
+        """
+        ending = None if outcome is None else _dump(outcome)
+        size = events_size + len(_dump(run.request)) + len(ending or "")
+        ended = {"status": status.value, "outcome": ending, "size": size, "finished_at": _now()}
         async with self._database.writing() as session:
-            ended = {
-                "status": status.value,
-                "outcome": None if outcome is None else _dump(outcome),
-                "finished_at": _now(),
-            }
             await session.execute(update(RunRow).where(RunRow.id == run.id).values(ended))
-            await _forget_oldest(session, run.tenant)
+            await _forget_oldest(session, run)
 
     async def get(self, tenant: str, kind: Kind, run_id: str) -> Run:
         chosen = select(RunRow).where(RunRow.id == run_id, RunRow.tenant == tenant, RunRow.kind == kind)
@@ -133,12 +141,24 @@ class RunJournal:
             return [(row.number, json.loads(row.event)) for row in rows]
 
 
-async def _forget_oldest(session: AsyncSession, tenant: str) -> None:
-    finished = (RunRow.tenant == tenant) & (RunRow.status != RunStatus.RUNNING.value)
-    count = await session.scalar(select(func.count()).select_from(RunRow).where(finished)) or 0
-    if count > RUNS_KEPT:
-        oldest = select(RunRow.id).where(finished).order_by(RunRow.created_at).limit(count - RUNS_KEPT)
-        await session.execute(delete(RunRow).where(RunRow.id.in_(oldest.scalar_subquery())))
+async def _forget_oldest(session: AsyncSession, run: Run) -> None:
+    """Keeps the newest of the run's tenant and kind, as many as `RUNS_KEPT` and `BYTES_KEPT` allow."""
+    ended = (RunRow.tenant == run.tenant) & (RunRow.kind == run.kind) & (RunRow.status != RunStatus.RUNNING.value)
+    newest_first = select(RunRow.id, RunRow.size).where(ended).order_by(RunRow.created_at.desc(), RunRow.id.desc())
+    rows = (await session.execute(newest_first)).all()
+    taken = itertools.accumulate(row.size for row in rows)
+    over = [
+        row.id for n, (row, size) in enumerate(zip(rows, taken, strict=True)) if n >= RUNS_KEPT or size > BYTES_KEPT
+    ]
+    gone = [run_id for run_id in over if run_id != rows[0].id]
+    if gone:
+        await session.execute(delete(RunRow).where(RunRow.id.in_(gone)))
+
+
+def new_run(tenant: str, kind: Kind, request: Mapping[str, Any]) -> Run:
+    """A run that begins now."""
+    run_id = f"{_ID_PREFIX[kind]}{secrets.token_hex(12)}"
+    return Run(run_id, kind, tenant, RunStatus.RUNNING, request, outcome=None, created_at=_now(), finished_at=None)
 
 
 def _dump(value: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from readahead_agents.errors import TooManyRuns
-from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus
+from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus, new_run
 
 MAX_RUNNING = 64
 MAX_RUNNING_OF_TENANT = 8
@@ -64,8 +64,13 @@ class RunManager:
         running = sum(live.run.tenant == tenant for live in self._live.values())
         if running >= MAX_RUNNING_OF_TENANT or len(self._live) >= MAX_RUNNING:
             raise TooManyRuns(running)
-        run = await self._journal.create(tenant, kind, request)
-        live = self._live[run.id] = _LiveRun(run)
+        run = new_run(tenant, kind, request)
+        live = self._live[run.id] = _LiveRun(run)  # its place is taken before anything is waited for
+        try:
+            await self._journal.add(run)
+        except BaseException:
+            del self._live[run.id]
+            raise
         live.task = asyncio.create_task(self._run(live, events(run)))
         return run
 
@@ -126,8 +131,9 @@ class RunManager:
 
     async def _finish(self, live: _LiveRun, status: RunStatus, outcome: Event | None) -> None:
         try:
+            await live.settled()
             await self._write(live, at_least=1)
-            await self._journal.finish(live.run, status, outcome)
+            await self._journal.finish(live.run, status, outcome, live.size)
         except SQLAlchemyError:
             # A full disk, perhaps: readers are told all the same, and the next start of the service finds the run as
             # interrupted.
@@ -137,10 +143,16 @@ class RunManager:
             live.close()
 
     async def _write(self, live: _LiveRun, *, at_least: int) -> None:
+        """A run that is cancelled meanwhile writes to the end: whether a broken-off transaction was committed, nobody
+        could tell."""
         events = live.unwritten()
         if len(events) >= at_least:
-            await self._journal.append(live.run.id, live.written + 1, events)
-            live.written += len(events)
+            live.writing = asyncio.create_task(self._append(live, events))
+            await asyncio.shield(live.writing)
+
+    async def _append(self, live: _LiveRun, events: list[Event]) -> None:
+        live.size += await self._journal.append(live.run.id, live.written + 1, events)
+        live.written += len(events)
 
 
 class _LiveRun:
@@ -150,6 +162,9 @@ class _LiveRun:
         self.run = run
         self.task: asyncio.Task[None] | None = None
         self.written = 0
+        self.size = 0
+        """Bytes of what is written."""
+        self.writing: asyncio.Task[None] | None = None
         self.ending = RunStatus.INTERRUPTED
         self.is_finishing = False
         self.has_ended = False
@@ -159,6 +174,11 @@ class _LiveRun:
     def add(self, event: Event) -> None:
         self._events.append(event)
         self._wake()
+
+    async def settled(self) -> None:
+        """Waits for what is being written; how it ended is told to whoever wrote it, or by what is still unwritten."""
+        if self.writing is not None:
+            await asyncio.wait([self.writing])
 
     def unwritten(self) -> list[Event]:
         return self._events[self.written :]

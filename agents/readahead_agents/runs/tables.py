@@ -25,6 +25,8 @@ class RunRow(Base):
     status: Mapped[str] = mapped_column(String(16))
     request: Mapped[str] = mapped_column(Text)
     """JSON."""
+    size: Mapped[int] = mapped_column(Integer)
+    """Bytes of JSON that it takes with its events; 0 until it has ended."""
     outcome: Mapped[str | None] = mapped_column(Text)
     """JSON: the answer, or the error."""
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

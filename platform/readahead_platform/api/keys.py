@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.auth import Key
+from readahead_platform.gateway.auth import Key, require_scope
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.scopes import SCOPES, Scope
 from readahead_platform.gateway.tenants import ApiKey
@@ -32,6 +32,8 @@ async def create_key(body: KeyRequest, key: Key, context: Context) -> dict[str, 
     tenant = body.tenant or key.tenant
     if tenant != key.tenant and not key.admin:
         raise ApiError(403, "Only an admin key may make keys for another tenant.", param="tenant", code="not_admin")
+    for scope in body.scopes:
+        require_scope(key, scope)  # nobody gives what they have not
     secret, record = await context.tenants.create_key(tenant, body.label, scopes=body.scopes)
     return {**_key_object(record), "key": secret}
 
@@ -44,6 +46,10 @@ async def list_keys(key: Key, context: Context) -> dict[str, Any]:
 
 @router.delete("/v1/keys/{key_id}")
 async def revoke_key(key_id: str, key: Key, context: Context) -> dict[str, Any]:
+    """An admin key only by another: whoever else could would shut the operator out."""
+    keys = await context.tenants.list_keys(_scope(key))
+    if not key.admin and any(each.id == key_id and each.admin for each in keys):
+        raise ApiError(403, "Only an admin key may revoke an admin key.", param="key_id", code="not_admin")
     return _key_object(await context.tenants.revoke_key(key_id, _scope(key)))
 
 

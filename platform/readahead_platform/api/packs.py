@@ -22,7 +22,7 @@ class KbPackRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     pin: bool = False
-    ttl: float | None = Field(default=None, gt=0)
+    ttl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     dry_run: bool = False
 
 

@@ -38,7 +38,7 @@ class Patience:
         own = body.get("timeout")
         if isinstance(own, bool) or not isinstance(own, int | float) or own <= 0:
             return self.answer_s
-        return min(own + _LAST_WORDS_S, self.answer_s)
+        return self.answer_s if own >= self.answer_s else min(own + _LAST_WORDS_S, self.answer_s)
 
 
 class UpstreamAnswer:

@@ -25,6 +25,7 @@ from readahead_platform.gateway.auth import require_key
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import error_response
 from readahead_platform.gateway.mcp_asker import ChatAsker
+from readahead_platform.gateway.mcp_sessions import McpSessions
 from readahead_platform.gateway.scopes import SCOPES
 
 MCP_PATH = "/mcp"
@@ -50,6 +51,7 @@ class McpEndpoint:
         self._tenants = context.tenants
         self._library = context.library
         self._asker = ChatAsker(context.chat)
+        self._sessions = McpSessions(SESSION_IDLE_S)
         self._reading = self._server(writes=False)
         self._writing = self._server(writes=True)
 
@@ -62,15 +64,17 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             key = await require_key(self._tenants, Headers(scope=scope))
+            self._sessions.admit(key.tenant, scope)
         except ApiError as error:
             refusal = error_response(error)
-            refusal.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{_metadata_url(Request(scope))}"'
+            if error.status == 401:
+                refusal.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{_metadata_url(Request(scope))}"'
             await refusal(scope, receive, send)
             return
         server = self._writing if "write" in key.scopes else self._reading
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=list(key.scopes)))
         _tenant.set(key.tenant)  # seen by the request's own task and by those it starts
-        await server.session_manager.handle_request(scope, receive, send)
+        await server.session_manager.handle_request(scope, receive, self._sessions.watch(key.tenant, scope, send))
 
     def reading_server_of(self, tenant: str) -> MCPServer:
         """A server in memory for one tenant, without tools that write."""

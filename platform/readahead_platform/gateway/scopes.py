@@ -9,7 +9,8 @@ Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _READING_POSTS = re.compile(
-    r"/v1/(chat/completions|completions|embeddings|responses|packs/estimate|vector_stores/[^/]+/search)/?"
+    r"/v1/(chat/completions|completions|embeddings|vector_stores/[^/]+/(search|retrieval_test)"
+    r"|(responses|agent/runs)(/[^/]+/cancel)?)/?"
 )
 """Questions: their bodies are too long for a query string, and they change nothing."""
 

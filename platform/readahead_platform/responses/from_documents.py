@@ -45,12 +45,14 @@ class DocumentAnswer:
             top_p=1.0 if request.top_p is None else request.top_p,
             top_k=request.top_k,
         )
-        search = _Search(writer, conversation[-1].content, shows_results=_RESULTS in request.include)
+        search = _Search(writer, conversation[-1].content)
         message = MessageWriter(writer)
         asked = self._chat.ask(self._tenant, request.kb, conversation, request.readahead.route, options)
         async with aclosing(asked) as told:
             async for event in told:
                 self._log.observe(event)
+                if isinstance(event, EvidenceFound) and _RESULTS in request.include:
+                    search.found([await self._result(evidence) for evidence in event.evidence])
                 for typed in self._typed(event, search, message):
                     yield typed
                 if isinstance(event, Answered):
@@ -64,8 +66,6 @@ class DocumentAnswer:
         match event:
             case RouteChosen():
                 yield from search.begin()
-            case EvidenceFound():
-                search.found(event.evidence)
             case Token():
                 yield from search.end()
                 yield from message.write(event.text)
@@ -88,6 +88,16 @@ class DocumentAnswer:
             **citation_object(citation),
         }
 
+    async def _result(self, evidence: Evidence) -> dict[str, Any]:
+        return {
+            "file_id": await self._file_id(evidence.document_id),
+            "filename": evidence.document,
+            "score": evidence.similarity,
+            "text": evidence.text,
+            "attributes": {},
+            "page": evidence.page,
+        }
+
     async def _file_id(self, document_id: str) -> str:
         try:
             return (await self._library.get_document(self._tenant, document_id)).file_id
@@ -98,7 +108,7 @@ class DocumentAnswer:
 class _Search:
     """The one `file_search_call` of a response, whatever the route does."""
 
-    def __init__(self, writer: ResponseWriter, query: str, *, shows_results: bool) -> None:
+    def __init__(self, writer: ResponseWriter, query: str) -> None:
         self._writer = writer
         self._item: Item = {
             "id": f"fs_{secrets.token_hex(12)}",
@@ -107,7 +117,6 @@ class _Search:
             "queries": [query],
             "results": None,
         }
-        self._shows_results = shows_results
         self._has_ended = False
 
     def begin(self) -> Iterator[Event]:
@@ -115,10 +124,8 @@ class _Search:
         yield self._writer.tell("response.file_search_call.in_progress", self._item)
         yield self._writer.tell("response.file_search_call.searching", self._item)
 
-    def found(self, evidence: Sequence[Evidence]) -> None:
-        if self._shows_results:
-            results = self._item["results"] or []
-            self._item["results"] = [*results, *map(_result, evidence)]
+    def found(self, results: Sequence[dict[str, Any]]) -> None:
+        self._item["results"] = [*(self._item["results"] or []), *results]
 
     def end(self) -> Iterator[Event]:
         if self._has_ended:
@@ -126,13 +133,3 @@ class _Search:
         self._has_ended = True
         yield self._writer.tell("response.file_search_call.completed", self._item)
         yield self._writer.finish(self._item)
-
-
-def _result(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "file_id": evidence.document_id,
-        "filename": evidence.document,
-        "score": evidence.similarity,
-        "text": evidence.text,
-        "attributes": {"page": evidence.page},
-    }

@@ -12,6 +12,10 @@ from readahead_platform.responses.items import InputItem
 from readahead_platform.routing.route import RequestedRoute
 
 MAX_ITEMS = 1000
+MAX_CHARS = 1 << 20
+"""Of a conversation: it is kept with each response."""
+MAX_INSTRUCTIONS_CHARS = 64 << 10
+"""They are told again in every event that shows the response."""
 
 
 class FileSearchTool(BaseModel):
@@ -24,6 +28,7 @@ class FileSearchTool(BaseModel):
     """One: an answer is written from one knowledge base."""
     max_num_results: int | None = Field(default=None, ge=1, le=50)
     filters: None = None
+    ranking_options: None = None
 
 
 class FunctionTool(BaseModel):
@@ -106,8 +111,8 @@ class ResponseRequest(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     model: str = Field(min_length=1)
-    input: str | list[InputItem] = Field(max_length=1 << 22)
-    instructions: str | None = None
+    input: str | list[InputItem] = Field(max_length=MAX_CHARS)
+    instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS_CHARS)
     previous_response_id: str | None = None
     tools: list[Tool] = Field(default=[], max_length=64)
     tool_choice: str | dict[str, Any] = "auto"

@@ -14,7 +14,7 @@ from readahead_platform.gateway.errors import envelope, to_api_error
 from readahead_platform.responses.from_documents import DocumentAnswer
 from readahead_platform.responses.from_model import ModelAnswer
 from readahead_platform.responses.items import ChatMessage, chat_messages, input_items, output_messages, turns
-from readahead_platform.responses.request import McpTool, ResponseRequest
+from readahead_platform.responses.request import MAX_CHARS, McpTool, ResponseRequest
 from readahead_platform.responses.tool_servers import ToolServers
 from readahead_platform.responses.writer import ResponseWriter
 from readahead_retrieval.types import Citation
@@ -58,6 +58,9 @@ class Responses:
         if request.previous_response_id is not None:
             before = await self._before(tenant, request.previous_response_id)
         messages = [*before, *chat_messages(request.input)]
+        if sum(len(message["content"] or "") for message in messages) > MAX_CHARS:
+            message = f"The conversation has over {MAX_CHARS} characters; begin one without `previous_response_id`."
+            raise ApiError(400, message, param="input", code="conversation_too_long")
         if not messages or messages[-1]["role"] not in {"user", "tool"}:
             raise ApiError(400, "`input` must end with what the user says.", param="input", code="invalid_value")
         return messages

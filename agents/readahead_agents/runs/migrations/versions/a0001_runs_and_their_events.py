@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("tenant", sa.String(64), nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("request", sa.Text, nullable=False),
+        sa.Column("size", sa.Integer, nullable=False),
         sa.Column("outcome", sa.Text, nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
