@@ -25,6 +25,8 @@ def bench_ingest(
 ) -> dict[str, Any]:
     """Load and metrics: our own pipeline, then each peer that is installed, on the same files and embedding model.
 
+    Ours computes it in bfloat16 where the processor does, as the service does; the peers as their guides load it.
+
     Args:
         folder: Its PDFs are ingested.
         model: A sentence-transformers folder; each pipeline loads it before its time begins.
@@ -49,7 +51,7 @@ def bench_ingest(
 async def _ours(
     files: list[Path], model: Path, settings: RetrievalSettings, told: Callable[[str, int, int], None]
 ) -> dict[str, Any]:
-    embedder = await LocalEmbedder.load(model)
+    embedder = await LocalEmbedder.load(model, bfloat16=True)
     counter = TokenizerCounter.from_file(model / "tokenizer.json")
     await embedder.embed(["warm"], "passage")
     with tempfile.TemporaryDirectory(prefix="readahead-bench-") as home:
