@@ -113,6 +113,16 @@ async def test_all_of_300_varied_requests_get_a_plan_that_can_be_executed(max_st
         check(plan, {tool.name: tool for tool in tools}, max_steps)
 
 
+async def test_a_plan_of_a_model_that_keeps_to_no_schema_is_made_to_fit() -> None:
+    tools = await tools_there_are()
+    steps = [
+        {"tool": "generate_summary", "arguments": {"topic": 7, "max_words": 10**6}},
+        {"tool": "compare", "arguments": {"question": ["x"], "sides": "the pump"}},
+    ]
+    llm = ScriptedLanguageModel([json.dumps({"steps": steps, "reasoning": 3})])
+    check(await Planner(llm, tools, SETTINGS).plan("Summarise the pump."), {tool.name: tool for tool in tools}, 4)
+
+
 @pytest.mark.parametrize("seed", range(0, 300, 10))
 async def test_a_run_of_any_plan_ends_with_an_answer_a_partial_one_or_a_named_error(seed: int) -> None:
     refused = LanguageModelRefused("too hard", status=400, code="x", param=None)

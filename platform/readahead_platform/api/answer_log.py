@@ -102,7 +102,7 @@ class AnswerLog:
         assert route is not None
         field: dict[str, Any] = {
             "citations": [{**citation_object(c), "url": self._page_url(c)} for c in answered.citations],
-            "route": {"chosen": route.chosen, "why": route.why},
+            "route": asdict(route),
             "covered": answered.covered,
             "quoted": answered.quoted,
             "notes": list(answered.notes),

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from readahead_agents.actions.writing import HeldPack
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answer import AnswerOptions, answer
+from readahead_agents.errors import LanguageModelError
 from readahead_agents.events import RunEvent
 from readahead_agents.llm import LanguageModel, Message
 from readahead_agents.pack_answer import answer_from_pack
@@ -15,7 +16,7 @@ from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.kb_packs import READY, KbPack, KbPacks
 from readahead_platform.gateway.library_source import LibrarySource
-from readahead_platform.routing.route import RequestedRoute, Route, RouteChosen, choose_route
+from readahead_platform.routing.route import RequestedRoute, Room, Route, RouteChosen, choose_route
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import KnowledgeBase
 
@@ -65,7 +66,7 @@ class ChatService:
         question = _question(messages)
         found = await self._library.get_kb(tenant, kb)
         pack = await self._pack(tenant, found, route)
-        chosen = choose_route(route, question, pack.offer(), self._cag_max_tokens)
+        chosen = choose_route(route, question, pack.offer(), self._cag_max_tokens, await self._room(tenant, options))
         source = LibrarySource(self._library, tenant, found, self._score_floor)
         yield chosen
         if chosen.chosen == "cag":
@@ -89,6 +90,14 @@ class ChatService:
             if route == "cag":
                 raise
             return KbPack()  # a search has the last word on whether anything answers
+
+    async def _room(self, tenant: str, options: AnswerOptions) -> Room:
+        try:
+            window = await self._llm_of(tenant).context_window()
+        except LanguageModelError:
+            window = None  # the route itself tells what is wrong with the model
+        answer = options.max_tokens or self._settings.answer_tokens
+        return Room(window, answer, self._settings.evidence_tokens)
 
     async def _held(self, tenant: str, kb: KnowledgeBase) -> HeldPack | None:
         """The pack for the agent's own use, where it is ready and no larger than what `auto` reads whole."""
