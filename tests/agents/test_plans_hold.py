@@ -116,7 +116,7 @@ async def test_all_of_300_varied_requests_get_a_plan_that_can_be_executed(max_st
 async def test_a_plan_of_a_model_that_keeps_to_no_schema_is_made_to_fit() -> None:
     tools = await tools_there_are()
     steps = [
-        {"tool": "generate_summary", "arguments": {"topic": 7, "max_words": 10**6}},
+        {"tool": "generate_summary", "arguments": {"topic": "the pump", "max_words": 10**6}},
         {"tool": "compare", "arguments": {"question": ["x"], "sides": "the pump"}},
     ]
     llm = ScriptedLanguageModel([json.dumps({"steps": steps, "reasoning": 3})])
