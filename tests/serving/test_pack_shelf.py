@@ -90,8 +90,13 @@ async def test_a_flipped_byte_is_refused_by_name_and_the_pack_built_again(tmp_pa
     path.write_bytes(data)
     async with shelf_at(tmp_path) as bench:
         record = bench.shelf.get("", record.pack_id)
-        await bench.shelf.prepare("", prompt)
+        missed = await bench.shelf.prepare("", prompt)
         assert record.reason.startswith("damaged"), record.reason
+        if name == BLOCKS:
+            assert isinstance(missed, PackMiss)
+            assert missed.reason == "damaged"
+        else:
+            assert missed is None, "without its tokens nobody knows which prompts are meant for it"
         await bench.ready(record)
         assert (record.state, record.on_disk) == (PackState.RESIDENT, True)
         assert await bench.shelf.prepare("", prompt) is record
@@ -149,6 +154,16 @@ async def test_the_disks_cap_drops_what_was_used_longest_ago(tmp_path: Path) -> 
         assert first.reason.startswith("evicted: ")
         huge = await bench.built("d" * 3000)
         assert huge.disk_problem.startswith("disk_cap: ")
+
+
+async def test_a_pack_that_was_evicted_is_built_again_when_it_is_asked_for(tmp_path: Path) -> None:
+    async with shelf_at(tmp_path, memory_tokens=500, disk_bytes=160_000) as bench:
+        first, *_ = [await bench.built(letter * 400) for letter in "abc"]
+        assert first.state is PackState.STALE
+        missed = await bench.shelf.prepare("", question(first))
+        assert missed == PackMiss(reason="building", pack_id=first.pack_id, shared_tokens=first.num_tokens)
+        await bench.ready(first)
+        assert await bench.shelf.prepare("", question(first)) is first
 
 
 async def test_pins_over_the_share_are_told_with_numbers_and_hold_within_it(tmp_path: Path) -> None:
