@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,8 @@ def test_the_samples_answer_at_once(readahead_up: RunningReadahead, desk: Desk) 
     desk.sign_in(readahead_up.api_key)
     expect(desk.page.locator(".ra-top__title")).to_have_text("samples")
     expect(desk.page.locator(".ra-suggestion")).to_have_count(4)
-    expect(desk.page.get_by_text("Without readable text: page 2")).to_be_visible()
+    is_unread = shutil.which("tesseract") is None  # a page of the samples is a scan
+    expect(desk.page.get_by_text("Without readable text: page 2")).to_have_count(int(is_unread))
     desk.ask("How long does the crossing to Gannet Island take?")
     expect(desk.page.locator(".ra-prose").last).to_contain_text("35 minutes")
     desk.open_source("saltmere-harbour-handbook.pdf", "16")
