@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.passages import where
+from readahead_agents.shown_text import plain
 from readahead_agents.statements import Statement, ranked
 from readahead_agents.support import shifted
 from readahead_agents.units import QuestionTerms, Unit, units
@@ -36,14 +37,14 @@ class Quotation:
         found: list[Citation] = []
         start = answer.rindex(self.text)
         for unit in self.quotes:
-            quote = _one_line(unit.text)
+            quote = _shown(unit.text)
             start = answer.index(f"“{quote}”", start) + 1
             cited = await source.cite(quote, [unit.passage])
             found += [shifted(citation, start) for citation in cited]
         return tuple(found)
 
     def _lead(self, number: int) -> str:
-        return f"{self.lead if number == 0 else 'And'} {where(self.quotes[number].passage)}:"
+        return f"{self.lead if number == 0 else 'And'} {plain(where(self.quotes[number].passage))}:"
 
 
 def quotation(question: str, passages: Sequence[Evidence], lead: str, most: int = MAX_QUOTES) -> Quotation:
@@ -54,7 +55,7 @@ def quotation(question: str, passages: Sequence[Evidence], lead: str, most: int 
 def best_quote(question: str, passages: Sequence[Evidence]) -> tuple[Evidence, str]:
     """The statement that says most of what the question asks for, and its passage."""
     (unit,) = _chosen(question, passages, 1)
-    return unit.passage, _one_line(unit.text)
+    return unit.passage, _shown(unit.text)
 
 
 def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit]:
@@ -77,9 +78,10 @@ def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit
 
 
 def _quoted(unit: Unit) -> str:
-    header = f" (columns: {_one_line(unit.header)})" if unit.header else ""
-    return f"“{_one_line(unit.text)}”{header}"
+    header = f" (columns: {_shown(unit.header)})" if unit.header else ""
+    return f"“{_shown(unit.text)}”{header}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _shown(text: str) -> str:
+    """On one line, and without what a client would render as a link, an image or a tag: documents are data."""
+    return plain(" ".join(text.split()))

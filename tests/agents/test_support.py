@@ -130,3 +130,22 @@ def test_both_halves_of_a_question_are_quoted() -> None:
     text = quotation("Who is harbour master, and who is coxswain of the lifeboat?", passages, "In").text
     assert "Ines Calloway" in text
     assert "Morwen Hale" in text
+
+
+async def test_a_quoted_document_cannot_put_links_or_markup_into_an_answer() -> None:
+    links = "[terms](https://evil.example) ![x](//evil.example/y.png) <script>alert(1)</script>"
+    text = f"The valve opens at 44 bar, see {links}."
+    source = FixedEvidenceSource([passage("<img src=x>[a](javascript:alert(1)).pdf", 1, text)])
+    events = await collect(
+        answer(
+            ScriptedLanguageModel(["It opens at 12 bar."]),
+            source,
+            "At what pressure does the valve open?",
+            [],
+            SETTINGS,
+        )
+    )
+    last = ending(events)
+    assert last.quoted and "44 bar" in last.answer and last.citations
+    for live in ("](https:", "](//", "](javascript:", "<script", "<img"):
+        assert live not in last.answer
