@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.units import QuestionTerms, Unit, clauses
+from readahead_agents.units import QuestionTerms, Unit, clauses, coordinated
 from readahead_retrieval.relevance import said_terms
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.types import Citation, Evidence
@@ -116,9 +116,17 @@ class Judge:
             most = max((len(anchor.said & new) for anchor in anchors), default=0)
             return any(self._bears(claimed, anchor) for anchor in anchors if len(anchor.said & new) == most)
         told = [anchor for anchor in anchors if self._bears(claimed, anchor)]
+        if len(figures) == 1:
+            told = [half for anchor in told for half in self._halves_on(claimed, anchor)]
         if not figures <= set().union(*(numbers(anchor.text) for anchor in told)):
             return False
         return any(self._source.covers(self._question, [passage]) for passage in self._passages_of(citation))
+
+    def _halves_on(self, claimed: frozenset[str], anchor: Unit) -> list[Unit]:
+        """The half of a statement that is about what is claimed; all of it, where its halves do not differ in that."""
+        weigh, (subject, halves) = self._terms.weight, coordinated(anchor)
+        held = [(weigh(claimed - subject, half.said), weigh(claimed, half.said)) for half in halves]
+        return [half for half, weight in zip(halves, held, strict=True) if weight == max(held)]
 
     def _anchors(self, citation: Citation) -> list[Unit]:
         """The clauses and rows of the quotation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -19,6 +20,8 @@ CONTEXT_SHARE = 0.5
 """What a word counts that stands not in the unit but in the heading or header above it."""
 
 _CELL = "|"
+_FIGURE = re.compile(r"(?<!\w)\d")
+_CONJUNCTION = re.compile(r",?\s(?:and|but|while|whereas)\s")
 _ENDED = re.compile(r"[.!?。！？][\"'”’)\]]*$")
 
 
@@ -99,6 +102,33 @@ def _cut(unit: Unit) -> Iterator[Unit]:
     for piece in unit.text.split(";"):
         yield replace(unit, start=start, end=start + len(piece), said=said_terms(piece))
         start += len(piece) + 1
+
+
+def coordinated(unit: Unit) -> tuple[frozenset[str], list[Unit]]:
+    """The halves of "the valve opens at 44 bar and closes at 12 bar", which say different things of one subject.
+
+    Returns:
+        The subject's terms, and the parts that a conjunction joins; the unit alone, where they do not each have a
+        figure and words of their own.
+    """
+    cuts = [0, *(match.end() for match in _CONJUNCTION.finditer(unit.text)), len(unit.text)]
+    parts = [unit.text[start:end] for start, end in itertools.pairwise(cuts)]
+    if _CELL in unit.text or len(parts) == 1 or not all(map(_says_a_figure, parts)):
+        return frozenset(), [unit]
+    before = _FIGURE.split(parts[0], maxsplit=1)[0].split()
+    while before and not said_terms(before[-1]):
+        before.pop()
+    spans = zip(parts, cuts, strict=False)
+    return said_terms(" ".join(before[:-1])), [
+        replace(unit, start=unit.start + start, end=unit.start + start + len(part), said=said_terms(part))
+        for part, start in spans
+    ]
+
+
+def _says_a_figure(part: str) -> bool:
+    """Whether it has words before its figure: "and 12 bar" goes on with what was said, "and closes at 12 bar" not."""
+    figure = _FIGURE.search(part)
+    return figure is not None and bool(said_terms(part[: figure.start()]))
 
 
 def _over(text: str, parts: Sequence[tuple[int, int]]) -> tuple[list[str], list[str]]:

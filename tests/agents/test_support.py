@@ -149,3 +149,22 @@ async def test_a_quoted_document_cannot_put_links_or_markup_into_an_answer() -> 
     assert last.quoted and "44 bar" in last.answer and last.citations
     for live in ("](https:", "](//", "](javascript:", "<script", "<img"):
         assert live not in last.answer
+
+
+@pytest.mark.parametrize(
+    ("question", "true", "false"),
+    [
+        ("At what pressure does valve Z9 open?", "Valve Z9 opens at 44 bar.", "The valve Z9 opens at 12 bar."),
+        ("At what pressure does valve Z9 close?", "It closes at 12 bar.", "The valve Z9 closes at 44 bar."),
+        ("What does the pump cost?", "The pump costs 240 crowns.", "The pump costs 12 crowns."),
+    ],
+)
+async def test_a_figure_of_the_other_half_of_a_statement_is_not_taken(question: str, true: str, false: str) -> None:
+    text = (
+        "Valve Z9 opens at 44 bar and closes at 12 bar. The pump costs 240 crowns, and a new filter costs 12 crowns. "
+        "The pressure lies between 5 and 60 bar."
+    )
+    assert (await said(true, question, text))[0] == true
+    assert (await said(false, question, text))[0] == ""
+    whole = "Valve Z9 opens at 44 bar and closes at 12 bar."
+    assert (await said(whole, "When does valve Z9 open and close?", text))[0] == whole
