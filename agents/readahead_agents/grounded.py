@@ -11,7 +11,7 @@ from readahead_agents.llm import CompletionOptions, LanguageModel
 from readahead_agents.packing import PackedPrompt
 from readahead_agents.quotation import MAX_QUOTES, quotation
 from readahead_agents.statements import asks_number
-from readahead_agents.support import Judge, Verdict, declines, numbers, shifted
+from readahead_agents.support import Judge, Verdict, declines, is_about, numbers, shifted
 from readahead_agents.written import WrittenText
 from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation
@@ -65,7 +65,7 @@ async def grounded_answer(
     judge = Judge(source, question, prompt.passages)
     async with aclosing(written.sentences(prompt, options)) as sentences:
         async for sentence in sentences:
-            if piece := await _taken(judge, shown, sentence):
+            if piece := await _taken(judge, shown, sentence, question):
                 yield Token(piece)
             if not shown.text and shown.withheld >= MAX_UNSUPPORTED:
                 break
@@ -74,11 +74,14 @@ async def grounded_answer(
             yield event
 
 
-async def _taken(judge: Judge, shown: _Shown, sentence: str) -> str:
+async def _taken(judge: Judge, shown: _Shown, sentence: str, question: str) -> str:
     """Judges a sentence; gives what is to be shown now."""
     stripped = sentence.strip()
     if declines(stripped):
-        shown.declined = shown.declined or stripped
+        if is_about(stripped, question):
+            shown.declined = shown.declined or stripped
+        else:
+            shown.withhold()
         return ""
     judged = await judge.judge(stripped)
     if judged.verdict is Verdict.SUPPORTED:

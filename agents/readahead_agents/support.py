@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.units import QuestionTerms, Unit, clauses, coordinated
-from readahead_retrieval.relevance import said_terms
+from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.types import Citation, Evidence
 
@@ -26,6 +26,7 @@ _DATE = re.compile(r"\d{1,4}[.]\d{1,2}[.]\d{1,4}")
 _MEASURE = re.compile(r"\d[ \u00a0]?([^\W\d_]+)")
 # markers of passages, and the numbers of a list, state nothing
 _NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*\d{1,2}[.)](?=\s)", re.MULTILINE)
+MAX_BARE_DECLINE_CHARS = 60
 _DECLINES = re.compile(
     r"\bnot in the (?:documents|passages|text)\b|"
     r"\b(?:not|n't|no)\b.{0,40}\b(?:mention|stat|specif|provid|contain|inform|answer|say|cover)",
@@ -171,6 +172,11 @@ def shifted(citation: Citation, by: int) -> Citation:
 def declines(answer: str) -> bool:
     """Whether the model itself says that the passages do not answer; such a sentence needs no support."""
     return len(answer) <= MAX_DECLINE_CHARS and _DECLINES.search(answer) is not None
+
+
+def is_about(declined: str, question: str) -> bool:
+    """Whether a refusal is one of this question: short, or with a word of it. Small models refuse what nobody asked."""
+    return len(declined) <= MAX_BARE_DECLINE_CHARS or bool(said_terms(declined) & key_terms(question))
 
 
 def numbers(text: str) -> set[str]:

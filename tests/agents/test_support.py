@@ -168,3 +168,10 @@ async def test_a_figure_of_the_other_half_of_a_statement_is_not_taken(question: 
     assert (await said(false, question, text))[0] == ""
     whole = "Valve Z9 opens at 44 bar and closes at 12 bar."
     assert (await said(whole, "When does valve Z9 open and close?", text))[0] == whole
+
+
+async def test_a_refusal_of_something_else_gives_way_to_the_closest_passage() -> None:
+    text = "Tighten the screws of the cover with 0.8 Nm. The evaporator is made of copper."
+    reply = "The text does not provide any information about the type of material used for the evaporator."
+    own, quoted = await said(reply, "What torque do the cover screws need?", text)
+    assert own == "" and "0.8 Nm" in quoted

@@ -62,7 +62,10 @@ def _greet(settings: Settings, service: Service, question: str | None) -> None:
     typer.echo(f"  API key   {service.api_key}")
     typer.echo(f"  API       {settings.client_url}/v1 (OpenAI-compatible)")
     if question is not None:
-        typer.echo(f'  Try       {_program()} ask {SAMPLES_KB} "{question}"')
+        there = (
+            "" if settings.port == Settings.model_fields["port"].default else f"READAHEAD_URL={settings.client_url} "
+        )
+        typer.echo(f'  Try       {there}{_program()} ask {SAMPLES_KB} "{question}"')
     typer.echo("  Stop with Ctrl-C.")
 
 
