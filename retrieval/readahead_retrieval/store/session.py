@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from readahead_retrieval.store.full_disk import disk_errors
+from readahead_retrieval.store.sqlite_driver import open_connection
 
 BUSY_TIMEOUT_MS = 30_000
 
@@ -82,10 +83,11 @@ def sqlite_url(path: Path) -> str:
 
 
 def _create_engine(url: str) -> AsyncEngine:
-    engine = create_async_engine(url, pool_pre_ping=not url.startswith("sqlite"))
-    if engine.dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    if not url.startswith("sqlite"):
+        return create_async_engine(url, pool_pre_ping=True)
+    engine = create_async_engine(url, connect_args={"async_creator_fn": open_connection})
+    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
 
 
