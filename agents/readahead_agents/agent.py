@@ -11,21 +11,21 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from readahead_agents.actions.writing import ActionContext, HeldPack
-from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.synthesis import Synthesis
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import PlanMade, Replanned, RunEvent
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import Emit, Executor, StepResult
 from readahead_agents.limits import Budget, MeteredLanguageModel
-from readahead_agents.llm import LanguageModel, Message
+from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.external import JoinedToolset, external_tools
 from readahead_agents.mcp.toolset import FilteredToolset, McpToolset
-from readahead_agents.plan import Plan
-from readahead_agents.planner import Planner
-from readahead_agents.replanning import MAX_REPLANS, asks_the_same, continued, reason_to_replan
+from readahead_agents.planning.plan import Plan
+from readahead_agents.planning.planner import Planner
+from readahead_agents.planning.replanning import MAX_REPLANS, asks_the_same, continued, reason_to_replan
 from readahead_agents.settings import AgentSettings
-from readahead_agents.synthesis import Synthesis
 
 EVENTS_AHEAD = 32
 """Events that a run may be ahead of whoever reads them."""

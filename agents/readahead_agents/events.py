@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from readahead_agents.llm import TokenUsage
+from readahead_agents.llm.base import TokenUsage
 from readahead_retrieval.types import Citation, Evidence
 
 

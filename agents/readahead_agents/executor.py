@@ -16,7 +16,7 @@ from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.events import EvidenceFound, RunEvent, StepFinished, StepStarted, ToolCalled
 from readahead_agents.limits import Budget
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
-from readahead_agents.plan import EARLIER, Plan, Step, references
+from readahead_agents.planning.plan import EARLIER, Plan, Step, references
 
 Emit = Callable[[RunEvent], Awaitable[None]]
 SUMMARY_CHARS = 160

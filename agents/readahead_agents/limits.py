@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from readahead_agents.errors import BudgetExceeded, LanguageModelUnavailable
-from readahead_agents.llm import CompletionChunk, CompletionOptions, LanguageModel, Message, TokenUsage
+from readahead_agents.llm.base import CompletionChunk, CompletionOptions, LanguageModel, Message, TokenUsage
 from readahead_agents.settings import AgentSettings
 
 

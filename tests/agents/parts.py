@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from readahead_agents.errors import LanguageModelError
 from readahead_agents.events import Answered, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
-from readahead_agents.llm import CompletionOptions, Message
-from readahead_agents.scripted_llm import Script, ScriptedCall
+from readahead_agents.llm.base import CompletionOptions, Message
+from readahead_agents.llm.scripted import Script, ScriptedCall
 from readahead_agents.settings import AgentSettings
 
 Event = TypeVar("Event")

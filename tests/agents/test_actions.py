@@ -9,14 +9,14 @@ import pytest
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext, HeldPack
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.answer import AnswerOptions
+from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import PlanMade, StepStarted
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import McpToolset, ToolOutcome
 from readahead_agents.profile import UserProfile
-from readahead_agents.scripted_llm import ScriptedLanguageModel
 from tests.agents.parts import (
     ACTIONS,
     FILTER,

@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.answer import AnswerOptions
+from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable
 from readahead_agents.events import (
     CitationFound,
@@ -23,7 +23,7 @@ from readahead_agents.events import (
 )
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
-from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.errors import EmptyKnowledgeBase
 from readahead_retrieval.types import Evidence

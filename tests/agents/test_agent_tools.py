@@ -11,12 +11,12 @@ import pytest
 
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.events import PlanMade, RunEvent, StepFinished, ToolCalled
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.plan import Plan, parse_plan
-from readahead_agents.planner import Planner
-from readahead_agents.repair import repair
-from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_agents.planning.plan import Plan, parse_plan
+from readahead_agents.planning.planner import Planner
+from readahead_agents.planning.repair import repair
 from readahead_agents.settings import AgentSettings
 from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, planning, pump_kb, step
 

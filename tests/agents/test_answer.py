@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from readahead_agents.answer import AnswerOptions, answer, find_evidence
+from readahead_agents.answering.answer import AnswerOptions, answer, find_evidence
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import CitationFound, EvidenceFound, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
-from readahead_agents.llm import Message
-from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.llm.base import Message
+from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, forever, of, pump_kb
 
 QUESTION = "How often is the filter of the pump cleaned?"

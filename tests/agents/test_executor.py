@@ -14,7 +14,7 @@ from readahead_agents.executor import MAX_OTHERS_CHARS, Executor, StepResult
 from readahead_agents.fixed_evidence import passage
 from readahead_agents.limits import Budget
 from readahead_agents.mcp.toolset import ToolOutcome, ToolSpec
-from readahead_agents.plan import Plan, Step
+from readahead_agents.planning.plan import Plan, Step
 from tests.agents.parts import SETTINGS, of
 
 ECHO = ToolSpec("echo", "", {"type": "object", "properties": {"text": {}}}, read_only=True)

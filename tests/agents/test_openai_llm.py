@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from readahead_agents.completion import complete
 from readahead_agents.errors import LanguageModelError, LanguageModelRefused, LanguageModelUnavailable
-from readahead_agents.llm import CompletionOptions, Message, TokenUsage
-from readahead_agents.openai_llm import OpenAILanguageModel
-from readahead_agents.token_estimate import estimate_tokens
+from readahead_agents.llm.base import CompletionOptions, Message, TokenUsage
+from readahead_agents.llm.completion import complete
+from readahead_agents.llm.openai import OpenAILanguageModel
+from readahead_agents.llm.token_estimate import estimate_tokens
 
 MESSAGES = [Message("system", "Be short."), Message("user", "Hello?")]
 OPTIONS = CompletionOptions(max_tokens=16, seed=3, json_schema={"type": "object"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.fixed_evidence import passage
-from readahead_agents.llm import Message
-from readahead_agents.packing import PackedPrompt, PromptParts, pack
-from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_agents.llm.base import Message
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 
 QUESTION = "Which colour has the pump?"
 PASSAGES = tuple(passage("a.pdf", page, f"The pump of page {page} has colour number {page}.") for page in (1, 2, 3))

@@ -8,9 +8,9 @@ import pytest
 
 from readahead_agents.errors import PlanInvalid
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.plan import Plan, parse_plan
-from readahead_agents.question_kind import MAX_COMPARISON_CHARS, compared_sides
-from readahead_agents.repair import repair, rule_plan
+from readahead_agents.planning.plan import Plan, parse_plan
+from readahead_agents.planning.question_kind import MAX_COMPARISON_CHARS, compared_sides
+from readahead_agents.planning.repair import repair, rule_plan
 from tests.agents.parts import step
 
 

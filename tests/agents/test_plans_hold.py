@@ -12,16 +12,16 @@ import pytest
 
 from readahead_agents.actions.writing import ActionContext, HeldPack
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.answer import AnswerOptions
+from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.errors import LanguageModelError, LanguageModelRefused
-from readahead_agents.llm import CompletionOptions, Message
+from readahead_agents.llm.base import CompletionOptions, Message
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import McpToolset, ToolSpec
-from readahead_agents.plan import Plan, references
-from readahead_agents.plan_schema import fits
-from readahead_agents.planner import Planner
+from readahead_agents.planning.plan import Plan, references
+from readahead_agents.planning.plan_schema import fits
+from readahead_agents.planning.planner import Planner
 from readahead_agents.profile import UserProfile
-from readahead_agents.scripted_llm import ScriptedLanguageModel
 from tests.agents.parts import FILTER, PRICE, SETTINGS, WARRANTY, collect, ending, pump_kb
 
 FORMS = (

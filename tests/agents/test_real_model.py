@@ -11,18 +11,18 @@ import pytest
 
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.answer import answer
+from readahead_agents.answering.answer import answer
+from readahead_agents.answering.packing import MESSAGE_OVERHEAD, PromptParts, pack
 from readahead_agents.events import PlanMade
 from readahead_agents.fixed_evidence import passage
-from readahead_agents.llm import CompletionOptions
+from readahead_agents.llm.base import CompletionOptions
+from readahead_agents.llm.openai import OpenAILanguageModel
+from readahead_agents.llm.token_estimate import estimate_tokens
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import McpToolset
-from readahead_agents.openai_llm import OpenAILanguageModel
-from readahead_agents.packing import MESSAGE_OVERHEAD, PromptParts, pack
-from readahead_agents.plan import references
-from readahead_agents.planner import Planner
+from readahead_agents.planning.plan import references
+from readahead_agents.planning.planner import Planner
 from readahead_agents.settings import AgentSettings
-from readahead_agents.token_estimate import estimate_tokens
 from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb
 from tests.serving.llm_server import LlmServer
 

@@ -12,9 +12,9 @@ from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.calls import shown
 from readahead_agents.errors import LanguageModelError, LanguageModelRefused, LanguageModelUnavailable
 from readahead_agents.events import PlanMade, Replanned, StepStarted, ToolCalled
-from readahead_agents.llm import CompletionOptions, Message
-from readahead_agents.replanning import MAX_REPLANS
-from readahead_agents.scripted_llm import Script, ScriptedLanguageModel
+from readahead_agents.llm.base import CompletionOptions, Message
+from readahead_agents.llm.scripted import Script, ScriptedLanguageModel
+from readahead_agents.planning.replanning import MAX_REPLANS
 from readahead_agents.settings import AgentSettings
 from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, of, pump_kb, step
 

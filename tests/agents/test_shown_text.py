@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from readahead_agents.answering.shown_text import ShownText
 from readahead_agents.fixed_evidence import passage
-from readahead_agents.shown_text import ShownText
 
 PASSAGES = [passage("a.pdf", 1, "As told in [12], pumps turn."), passage("b.pdf", 2, "Mixers mix.")]
 PIECES = ["[", "]", "(", ")", "S1", "S2", "S9", "1", "12", ",", " ", "\t", "!", "<", "a", ":", "/", "//e.x", "#", "\n"]

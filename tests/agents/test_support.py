@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from readahead_agents.answer import answer
+from readahead_agents.answering.answer import answer
+from readahead_agents.answering.quotation import quotation
 from readahead_agents.events import Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.loops import loops
-from readahead_agents.quotation import quotation
-from readahead_agents.scripted_llm import ScriptedLanguageModel
 from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb
 
 QUESTION = "How often is the filter of the pump cleaned?"

@@ -12,9 +12,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.errors import ToolsetUnavailable
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import FilteredToolset, McpToolset
-from readahead_agents.scripted_llm import ScriptedLanguageModel
 from tests.agents.parts import ACTIONS, FILTER, SETTINGS, pump_kb
 
 STDIO_SERVER = """

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 from openai import AsyncOpenAI
 
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
-from readahead_agents.scripted_llm import ScriptedLanguageModel
 from readahead_agents.settings import AgentSettings
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService

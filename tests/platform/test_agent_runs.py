@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from tests.platform.gateway import Gateway, add_document, running_gateway
 
 ASKED = {"kb": "manuals", "question": "How heavy is the Halden pump?"}

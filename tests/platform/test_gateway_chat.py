@@ -13,8 +13,8 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable
-from readahead_agents.llm import CompletionChunk, CompletionOptions, Message
-from readahead_agents.scripted_llm import ScriptedLanguageModel
+from readahead_agents.llm.base import CompletionChunk, CompletionOptions, Message
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from tests.platform.gateway import Gateway, add_document, running_gateway
 from tests.retrieval.library_parts import until
 

@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
-from readahead_agents.scripted_llm import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from readahead_platform.gateway import mcp_sessions
 from tests.platform.gateway import Gateway, add_document, running_gateway
 

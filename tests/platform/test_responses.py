@@ -12,8 +12,8 @@ from typing import Any
 import openai
 import pytest
 
+from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
-from readahead_agents.scripted_llm import ScriptedLanguageModel
 from readahead_platform.gateway.drain import Drain
 from readahead_platform.ports import bind_gateway
 from readahead_platform.service import serving

@@ -13,7 +13,7 @@ from nicegui.storage import Storage
 from nicegui.testing import User, user_simulation
 
 from readahead_agents.errors import LanguageModelUnavailable
-from readahead_agents.scripted_llm import ScriptedCall
+from readahead_agents.llm.scripted import ScriptedCall
 from readahead_platform.web.app import register
 from readahead_platform.web.sign_in_links import SignInLinks
 from tests.platform.gateway import Gateway

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from readahead_agents.events import Answered, CitationFound, PlanMade, StepFinished, StepStarted, Token
-from readahead_agents.llm import TokenUsage
+from readahead_agents.llm.base import TokenUsage
 from readahead_platform.routing.route import Route, RouteChosen
 from readahead_platform.web.prose import answer_html
 from readahead_platform.web.secret import storage_folder, storage_secret

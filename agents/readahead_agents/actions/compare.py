@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext, answered_of, merge_evidence, result_of, write
-from readahead_agents.question_kind import question_about
-from readahead_agents.sides import Side, with_all_sides
+from readahead_agents.planning.question_kind import question_about
+from readahead_agents.planning.sides import Side, with_all_sides
 
 
 async def compare(context: ActionContext, question: str, sides: Sequence[str]) -> ActionResult:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from readahead_agents.actions.result import ActionResult, Table
 from readahead_agents.actions.writing import ActionContext, evidence_for
-from readahead_agents.passages import where
+from readahead_agents.answering.passages import where
 from readahead_agents.text import words
 from readahead_retrieval.types import Evidence
 

@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext, result_of
+from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.events import Answered, EvidenceFound
-from readahead_agents.pack_answer import answer_from_pack
 from readahead_retrieval.types import Evidence
 
 

@@ -7,12 +7,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from readahead_agents.actions.result import ActionResult
-from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered
+from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered
+from readahead_agents.answering.grounded import grounded_answer
+from readahead_agents.answering.packing import PromptParts, pack
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.grounded import grounded_answer
-from readahead_agents.llm import CompletionOptions, LanguageModel, Message, TokenUsage
-from readahead_agents.packing import PromptParts, pack
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message, TokenUsage
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence

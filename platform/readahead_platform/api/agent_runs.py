@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
-from readahead_agents.answer import AnswerOptions
+from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import Answered
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
 from readahead_agents.profile import UserProfile
 from readahead_agents.runs.journal import Event, Run
 from readahead_platform.api.answer_log import event_object, usage_object

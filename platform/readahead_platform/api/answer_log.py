@@ -18,7 +18,7 @@ from readahead_agents.events import (
     Token,
     ToolCalled,
 )
-from readahead_agents.llm import TokenUsage
+from readahead_agents.llm.base import TokenUsage
 from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.routing.route import RouteChosen
 from readahead_retrieval.types import Box, Citation, Evidence

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, field_validator, model_validator
 
-from readahead_agents.answer import AnswerOptions
-from readahead_agents.llm import Message
+from readahead_agents.answering.answer import AnswerOptions
+from readahead_agents.llm.base import Message
 from readahead_platform.api.models import KB_PREFIX
 from readahead_platform.errors import ApiError
 from readahead_platform.routing.route import RequestedRoute

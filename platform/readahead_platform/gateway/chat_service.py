@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from readahead_agents.actions.writing import HeldPack
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.answer import AnswerOptions, answer
+from readahead_agents.answering.answer import AnswerOptions, answer
+from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.errors import LanguageModelError
 from readahead_agents.events import RunEvent
-from readahead_agents.llm import LanguageModel, Message
-from readahead_agents.pack_answer import answer_from_pack
+from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.kb_packs import READY, KbPack, KbPacks

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from readahead_agents.openai_llm import OpenAILanguageModel
+from readahead_agents.llm.openai import OpenAILanguageModel
 from readahead_agents.runs.manager import RunManager
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.drain import Drain

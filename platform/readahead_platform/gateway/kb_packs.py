@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
 from readahead_agents.prompts import prompt
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient, UpstreamAnswer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from readahead_agents.errors import AgentError
 from readahead_agents.events import RunEvent
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
 from readahead_agents.mcp.asking import AskedRoute, RouteTaken
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.chat_service import ChatService

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from readahead_agents.answer import AnswerOptions
+from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import Answered, EvidenceFound, Token
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
 from readahead_platform.api.answer_log import AnswerLog, citation_object
 from readahead_platform.gateway.chat_service import ChatEvent, ChatService
 from readahead_platform.responses.request import ResponseRequest

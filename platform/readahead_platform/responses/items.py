@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
 
 ChatMessage = dict[str, Any]
 

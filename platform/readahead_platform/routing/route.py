@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from readahead_agents.question_kind import asks_for_analysis, asks_for_summary, compared_sides
+from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_platform.errors import ApiError
 
 Route = Literal["rag", "agent", "cag"]

@@ -15,7 +15,7 @@ from readahead_agents.events import (
     StepStarted,
     Token,
 )
-from readahead_agents.llm import Message
+from readahead_agents.llm.base import Message
 from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.routing.route import RequestedRoute, RouteChosen
 from readahead_retrieval.types import Citation

@@ -10,23 +10,23 @@ from typing import Literal
 
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import merge_evidence
-from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered, system_text
+from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered, system_text
+from readahead_agents.answering.grounded import grounded_answer
+from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
+from readahead_agents.answering.passages import as_data, where
+from readahead_agents.answering.quotation import best_quote
+from readahead_agents.answering.shown_text import plain
+from readahead_agents.answering.support import citations_of
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import StepResult
-from readahead_agents.grounded import grounded_answer
 from readahead_agents.limits import Budget
-from readahead_agents.llm import CompletionOptions, LanguageModel, Message
-from readahead_agents.packing import PackedPrompt, PromptParts, pack
-from readahead_agents.passages import as_data, where
-from readahead_agents.question_kind import compared_sides
-from readahead_agents.quotation import best_quote
-from readahead_agents.repair import EVIDENCE
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
+from readahead_agents.planning.question_kind import compared_sides
+from readahead_agents.planning.repair import EVIDENCE
+from readahead_agents.planning.sides import Side, with_all_sides
 from readahead_agents.settings import AgentSettings
-from readahead_agents.shown_text import plain
-from readahead_agents.sides import Side, with_all_sides
-from readahead_agents.support import citations_of
 from readahead_retrieval.types import Evidence
 
 _MARKERS = re.compile(r"[ \t]?\[\s*S\d+(?:\s*[,;]\s*S\d+)*\s*\]")

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from readahead_agents.answering.grounded import grounded_answer
+from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
+from readahead_agents.answering.passages import where
 from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, Token
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.grounded import grounded_answer
-from readahead_agents.llm import CompletionOptions, LanguageModel, Message, TokenUsage
-from readahead_agents.packing import PackedPrompt, PromptParts, pack
-from readahead_agents.passages import where
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message, TokenUsage
 from readahead_agents.profile import UserProfile
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings

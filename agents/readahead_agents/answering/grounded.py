@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from readahead_agents.answering.packing import PackedPrompt
+from readahead_agents.answering.quotation import MAX_QUOTES, quotation
+from readahead_agents.answering.statements import asks_number
+from readahead_agents.answering.support import Judge, Verdict, declines, is_about, numbers, shifted
+from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.llm import CompletionOptions, LanguageModel
-from readahead_agents.packing import PackedPrompt
-from readahead_agents.quotation import MAX_QUOTES, quotation
-from readahead_agents.statements import asks_number
-from readahead_agents.support import Judge, Verdict, declines, is_about, numbers, shifted
-from readahead_agents.written import WrittenText
+from readahead_agents.llm.base import CompletionOptions, LanguageModel
 from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation
 

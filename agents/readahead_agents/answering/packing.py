@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
+from readahead_agents.answering.excerpt import Excerpts, excerpts
+from readahead_agents.answering.passages import blocks
 from readahead_agents.errors import LanguageModelRefused
-from readahead_agents.excerpt import Excerpts, excerpts
-from readahead_agents.llm import LanguageModel, Message
-from readahead_agents.passages import blocks
+from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.prompts import prompt
 from readahead_retrieval.types import Evidence
 

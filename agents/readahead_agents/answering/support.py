@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.units import QuestionTerms, Unit, clauses, coordinated
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.types import Citation, Evidence

@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
-from readahead_agents.llm import CompletionOptions, LanguageModel, TokenUsage
+from readahead_agents.answering.packing import PackedPrompt
+from readahead_agents.answering.shown_text import ShownText
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, TokenUsage
 from readahead_agents.loops import loops
-from readahead_agents.packing import PackedPrompt
-from readahead_agents.shown_text import ShownText
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.types import Evidence
 

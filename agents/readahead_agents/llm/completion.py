@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from readahead_agents.llm import CompletionOptions, LanguageModel, Message
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
 
 
 async def complete(llm: LanguageModel, messages: Sequence[Message], options: CompletionOptions) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from readahead_agents.executor import StepResult
-from readahead_agents.plan import Plan, Step, redirected, references
+from readahead_agents.planning.plan import Plan, Step, redirected, references
 
 MAX_REPLANS = 2
 MAX_REASON_CHARS = 300

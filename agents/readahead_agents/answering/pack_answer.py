@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from readahead_agents.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.grounded import grounded_answer
+from readahead_agents.answering.packing import MESSAGE_OVERHEAD, PackedPrompt, newest_turns, newest_within
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.events import AnswerEvent, EvidenceFound
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.grounded import grounded_answer
-from readahead_agents.llm import LanguageModel, Message
-from readahead_agents.packing import MESSAGE_OVERHEAD, PackedPrompt, newest_turns, newest_within
+from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 

@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from readahead_agents.completion import complete
+from readahead_agents.answering.passages import as_data
 from readahead_agents.errors import BudgetExceeded, LanguageModelRefused, PlanInvalid
-from readahead_agents.llm import CompletionOptions, LanguageModel, Message
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
+from readahead_agents.llm.completion import complete
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.passages import as_data
-from readahead_agents.plan import Plan, parse_plan
-from readahead_agents.plan_schema import can_be_planned, literal_arguments, plan_schema
+from readahead_agents.planning.plan import Plan, parse_plan
+from readahead_agents.planning.plan_schema import can_be_planned, literal_arguments, plan_schema
+from readahead_agents.planning.repair import repair, rule_plan
 from readahead_agents.prompts import prompt
-from readahead_agents.repair import repair, rule_plan
 from readahead_agents.settings import AgentSettings
 
 TOKENS_PER_STEP = 120

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from readahead_agents.answering.passages import where
+from readahead_agents.answering.shown_text import plain
+from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.answering.support import shifted
+from readahead_agents.answering.units import QuestionTerms, Unit, units
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.passages import where
-from readahead_agents.shown_text import plain
-from readahead_agents.statements import Statement, ranked
-from readahead_agents.support import shifted
-from readahead_agents.units import QuestionTerms, Unit, units
 from readahead_retrieval.types import Citation, Evidence
 
 MAX_QUOTES = 2

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from readahead_agents.errors import LanguageModelError
-from readahead_agents.llm import CompletionChunk, CompletionOptions, Message, TokenUsage
+from readahead_agents.llm.base import CompletionChunk, CompletionOptions, Message, TokenUsage
 
 Script = Callable[[Sequence[Message], CompletionOptions], str | LanguageModelError]
 _PIECE = re.compile(r"\s*\S{1,4}|\s+$")

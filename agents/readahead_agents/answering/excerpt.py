@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from readahead_agents.llm import LanguageModel
-from readahead_agents.passages import blocks
-from readahead_agents.statements import Statement, ranked
+from readahead_agents.answering.passages import blocks
+from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.llm.base import LanguageModel
 from readahead_retrieval.types import Evidence
 
 HEAD_CHARS = 40

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from readahead_agents.units import QuestionTerms, Unit
-from readahead_agents.units import statements as statements_of
+from readahead_agents.answering.units import QuestionTerms, Unit
+from readahead_agents.answering.units import statements as statements_of
 from readahead_retrieval.types import Evidence
 
 NUMBER_FACTOR = 1.25

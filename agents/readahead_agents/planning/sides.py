@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from readahead_agents.answering.quotation import quotation
 from readahead_agents.events import Answered
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.quotation import quotation
 from readahead_retrieval.types import Citation, Evidence
 
 

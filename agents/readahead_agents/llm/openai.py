@@ -14,8 +14,8 @@ from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 from openai.types.completion_usage import CompletionUsage
 
 from readahead_agents.errors import LanguageModelError, LanguageModelRefused, LanguageModelUnavailable
-from readahead_agents.llm import CompletionChunk, CompletionOptions, Message, TokenUsage
-from readahead_agents.token_estimate import TokenCounts, estimate_tokens
+from readahead_agents.llm.base import CompletionChunk, CompletionOptions, Message, TokenUsage
+from readahead_agents.llm.token_estimate import TokenCounts, estimate_tokens
 
 CONNECT_TIMEOUT_S = 5.0
 MAX_SINGLE_COUNTS = 16

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.plan import Plan, Step, redirected, references
-from readahead_agents.plan_schema import MAX_ITEMS, fits, fitting
-from readahead_agents.question_kind import asks_for_analysis, asks_for_summary, compared_sides, question_about
+from readahead_agents.planning.plan import Plan, Step, redirected, references
+from readahead_agents.planning.plan_schema import MAX_ITEMS, fits, fitting
+from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides, question_about
 from readahead_agents.text import words
 
 QUERY, CAG = "query_rag_with_context", "query_cag"

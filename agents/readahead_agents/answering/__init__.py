@@ -1,0 +1,1 @@
+"""Answers held to their passages: written, judged sentence by sentence, quoted and cited."""

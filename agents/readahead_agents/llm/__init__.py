@@ -1,0 +1,1 @@
+"""The language model as the agent sees it."""

@@ -1,0 +1,1 @@
+"""Plans: what the model writes, the schema that binds it, and the rules that mend it."""
