@@ -23,8 +23,8 @@ from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import StepResult
 from readahead_agents.limits import Budget
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
+from readahead_agents.planning.action_names import EVIDENCE
 from readahead_agents.planning.question_kind import compared_sides
-from readahead_agents.planning.repair import EVIDENCE
 from readahead_agents.planning.sides import Side, with_all_sides
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence

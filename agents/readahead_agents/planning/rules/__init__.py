@@ -1,0 +1,1 @@
+"""Rules that make sense of a plan that a weak model wrote."""
