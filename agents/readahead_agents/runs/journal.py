@@ -15,8 +15,8 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_agents.errors import RunNotFound
-from readahead_agents.runs.migrate import migrate
-from readahead_agents.runs.tables import RunEventRow, RunRow
+from readahead_agents.store.migrate import migrate
+from readahead_agents.store.tables import RunEventRow, RunRow
 from readahead_retrieval.store.session import Database
 
 Event = Mapping[str, Any]
