@@ -16,7 +16,7 @@ from readahead_agents.answering.synthesis import Synthesis
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import PlanMade, Replanned, RunEvent
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.executor import Emit, Executor, StepResult
+from readahead_agents.executor import Approval, Emit, Executor, StepResult
 from readahead_agents.limits import Budget, MeteredLanguageModel
 from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.mcp.actions_server import actions_server
@@ -35,7 +35,8 @@ class KnowledgeAgent:
     """Answers questions over one tenant's view of one knowledge base.
 
     Documents are untrusted text, so a run sees only tools that declare themselves read-only, and those of external
-    servers that the operator approved. A server that is not there is missed by name.
+    servers that the operator approved; others only where somebody approves each call. A server that is not there is
+    missed by name.
     """
 
     def __init__(
@@ -82,25 +83,29 @@ class KnowledgeAgent:
         options: AnswerOptions,
         send: MemoryObjectSendStream[RunEvent],
     ) -> None:
-        budget = Budget(self._settings)
+        settings = options.limits.applied(self._settings)
+        budget = Budget(settings)
         llm = MeteredLanguageModel(self._llm, budget)
-        context = ActionContext(llm, self._source, self._settings, options, self._pack)
+        context = ActionContext(llm, self._source, settings, options, self._pack)
+        approval = None if options.approver is None else Approval(options.approver, settings.approval_s)
         async with send:
             # first, so that an empty knowledge base is told before a plan is paid for
             query, found = await find_evidence(self._source, question, history, options.top_k)
             async with (
                 McpToolset(actions_server(context)) as actions,
-                external_tools(self._settings.mcp_servers) as external,
+                external_tools(settings.mcp_servers, asking=approval is not None) as external,
             ):
                 own = FilteredToolset(actions, lambda tool: tool.read_only)
                 toolset = JoinedToolset([own, *external.toolsets])
                 tools = await toolset.list_tools()
-                executor = Executor(toolset, tools, budget, send.send, parallel=self._settings.parallel_steps)
-                work = _Work(Planner(llm, tools, self._settings), executor, llm, budget, send.send, external.missing)
+                executor = Executor(
+                    toolset, tools, budget, send.send, parallel=settings.parallel_steps, approval=approval
+                )
+                work = _Work(Planner(llm, tools, settings), executor, llm, budget, send.send, external.missing)
                 results = await work.results(query)
             if llm.failure is not None and all(step.result is None for step in results):
                 raise llm.failure
-            synthesis = Synthesis(llm, self._source, self._settings, budget, options)
+            synthesis = Synthesis(llm, self._source, settings, budget, options)
             notes = (*external.missing, *work.notes, *executor.calls.loops)
             async with aclosing(synthesis.answer(question, history, results, found, notes)) as events:
                 async for event in events:
@@ -127,7 +132,7 @@ class _Work:
         latest = results
         for _ in range(MAX_REPLANS):
             reason = reason_to_replan(plan, latest)
-            if reason is None or self.llm.failure is not None or self.budget.exceeded is not None:
+            if reason is None or self.llm.failure is not None or self.budget.limits_met:
                 break
             again = await self._planned_anew(question, reason, results)
             if again is None:

@@ -20,6 +20,7 @@ class CallLog:
     def __init__(self) -> None:
         self._made: Counter[str] = Counter()
         self._results: dict[str, ToolOutcome] = {}
+        self._refused: dict[str, ToolOutcome] = {}
         self.loops: list[str] = []
         """One sentence for each call that was not made, as it went round in circles."""
 
@@ -28,6 +29,8 @@ class CallLog:
         key = _key(tool.name, arguments)
         if tool.repeatable and key in self._results:
             return self._results[key]
+        if key in self._refused:
+            return self._refused[key]
         if self._made[key] >= MAX_SAME_CALLS:
             told = f"{tool.name} was called {MAX_SAME_CALLS} times with the same arguments, and is not called again."
             self.loops = list(dict.fromkeys([*self.loops, told]))
@@ -38,6 +41,10 @@ class CallLog:
     def after(self, tool: ToolSpec, arguments: dict[str, Any], outcome: ToolOutcome) -> None:
         if outcome.ok:
             self._results[_key(tool.name, arguments)] = outcome
+
+    def refuse(self, tool: ToolSpec, arguments: dict[str, Any], outcome: ToolOutcome) -> None:
+        """Nobody is asked twice for one call."""
+        self._refused[_key(tool.name, arguments)] = outcome
 
 
 def shown(value: Any) -> Any:

@@ -6,7 +6,7 @@ AgentError
 │   └── LanguageModelRefused      it refused the request: `code` is the API's (context_length_exceeded, …)
 ├── ToolsetUnavailable            a tool server cannot be reached, or breaks the protocol
 ├── PlanInvalid                   a plan that does not fit the tools there are
-├── BudgetExceeded                a run went over its steps, seconds or tokens
+├── BudgetExceeded                a run went over its seconds, tokens or tool calls
 ├── RunNotFound                   no such run for this tenant
 └── TooManyRuns                   as many runs are going as are allowed: retry
 """
@@ -53,7 +53,7 @@ class PlanInvalid(AgentError):
 
 
 class BudgetExceeded(AgentError):
-    """A run went over its steps, seconds or tokens; `limit` names which."""
+    """A run went over its seconds, tokens or tool calls; `limit` names which."""
 
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from readahead_agents.approval import Decision
 from readahead_agents.llm.base import TokenUsage
 from readahead_retrieval.types import Citation, Evidence
 
@@ -43,6 +44,29 @@ class ToolCalled:
     step: str
     tool: str
     arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequired:
+    """A call waits for somebody's word, `timeout_s` seconds at most; other steps go on meanwhile."""
+
+    step: str
+    approval: str
+    """By which the decision names it."""
+    tool: str
+    arguments: dict[str, Any]
+    """In full."""
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """What became of it. A call that was not approved fails its step."""
+
+    step: str
+    approval: str
+    tool: str
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +116,5 @@ class Answered:
 
 
 AnswerEvent = EvidenceFound | Token | CitationFound | Answered
-RunEvent = PlanMade | Replanned | StepStarted | ToolCalled | StepFinished | AnswerEvent
+ApprovalEvent = ApprovalRequired | ApprovalDecided
+RunEvent = PlanMade | Replanned | StepStarted | ApprovalEvent | ToolCalled | StepFinished | AnswerEvent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from readahead_agents.actions.result import ActionResult
+from readahead_agents.approval import Approver, Decision, PendingCall
 from readahead_agents.calls import CallLog, shown
 from readahead_agents.errors import ToolsetUnavailable
-from readahead_agents.events import EvidenceFound, RunEvent, StepFinished, StepStarted, ToolCalled
+from readahead_agents.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    EvidenceFound,
+    RunEvent,
+    StepFinished,
+    StepStarted,
+    ToolCalled,
+)
 from readahead_agents.limits import Budget
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
 from readahead_agents.planning.plan import EARLIER, Plan, Step, references
@@ -37,6 +47,14 @@ class StepResult:
     """The external server that the text is from; empty for our own actions."""
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Who is asked about calls of tools that need it, and how long a call waits."""
+
+    approver: Approver
+    timeout_s: float
+
+
 class Executor:
     """Executes plans with one toolset.
 
@@ -45,8 +63,19 @@ class Executor:
     """
 
     def __init__(
-        self, toolset: Toolset, tools: Sequence[ToolSpec], budget: Budget, emit: Emit, *, parallel: int
+        self,
+        toolset: Toolset,
+        tools: Sequence[ToolSpec],
+        budget: Budget,
+        emit: Emit,
+        *,
+        parallel: int,
+        approval: Approval | None = None,
     ) -> None:
+        """Args:
+        approval: Where the run may ask somebody; needed where a tool needs approval.
+        """
+        self._approval = approval
         self._toolset = toolset
         self._tools = {tool.name: tool for tool in tools}
         self._budget = budget
@@ -91,6 +120,9 @@ class Executor:
         tool, arguments = self._tools[step.tool], self._arguments(step, earlier)
         if (known := self.calls.before(tool, arguments)) is not None:
             return known
+        if tool.needs_approval and (refusal := await self._refusal(step, arguments)) is not None:
+            self.calls.refuse(tool, arguments, refusal)
+            return refusal
         try:
             async with asyncio.timeout(self._budget.remaining_s):
                 outcome = await self._attempts(step, tool, arguments)
@@ -100,9 +132,30 @@ class Executor:
         self.calls.after(tool, arguments, outcome)
         return outcome
 
+    async def _refusal(self, step: Step, arguments: dict[str, Any]) -> ToolOutcome | None:
+        """Asks for approval of a call; None where it was given."""
+        assert self._approval is not None, "tools that need approval are offered only where somebody is asked"
+        call, timeout_s = PendingCall(f"apr_{secrets.token_hex(8)}", step.tool, arguments), self._approval.timeout_s
+        with self._budget.waiting_for_people():
+            # the decision is asked for first, so that whoever reads the event can answer it at once
+            deciding = asyncio.create_task(self._approval.approver.decide(call, timeout_s))
+            try:
+                await asyncio.sleep(0)
+                await self._emit(ApprovalRequired(step.id, call.id, step.tool, arguments, timeout_s))
+                decision = await deciding
+            finally:
+                deciding.cancel()
+        await self._emit(ApprovalDecided(step.id, call.id, step.tool, decision))
+        if decision is Decision.APPROVED:
+            return None
+        why = "the call was denied" if decision is Decision.DENIED else f"nobody approved it in {timeout_s:g} seconds"
+        return ToolOutcome(ok=False, text=f"Not called: {why}.")
+
     async def _attempts(self, step: Step, tool: ToolSpec, arguments: dict[str, Any]) -> ToolOutcome:
         """A tool that ran and failed is not called again; one that could not be reached is, where it may be."""
         for left in range(RETRIES if tool.repeatable else 0, -1, -1):
+            if not self._budget.take_call():
+                return ToolOutcome(ok=False, text=f"Not begun: {self._budget.out_of_calls}")
             await self._emit(ToolCalled(step.id, step.tool, shown(arguments)))
             try:
                 return await self._toolset.call_tool(step.tool, arguments, timeout_s=self._budget.remaining_s)

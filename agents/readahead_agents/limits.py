@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 
 from readahead_agents.errors import BudgetExceeded, LanguageModelUnavailable
@@ -13,22 +13,56 @@ from readahead_agents.settings import AgentSettings
 
 
 class Budget:
-    """Seconds and tokens of one run. What streams in flight may still use is reserved, so the limits hold when steps
-    run side by side."""
+    """Seconds, tokens and tool calls of one run. What streams in flight may still use is reserved, so the limits hold
+    when steps run side by side."""
 
     def __init__(self, settings: AgentSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_seconds = settings.max_seconds
         self._max_tokens = settings.max_llm_tokens
+        self._max_calls = settings.max_tool_calls
         self._clock = clock
         self._start = clock()
+        self._waits = 0
+        self._waiting_since = 0.0
         self._reserved = 0
+        self._calls = 0
         self.usage = TokenUsage()
         self.exceeded: BudgetExceeded | None = None
-        """Set once a limit was met; nothing is begun after that."""
+        """Set once seconds or tokens were spent; nothing is begun after that."""
+        self.out_of_calls: BudgetExceeded | None = None
+        """Set once a call was not made for want of calls; the answer may still be written."""
 
     @property
     def remaining_s(self) -> float:
-        return self._start + self._max_seconds - self._clock()
+        now = self._waiting_since if self._waits else self._clock()
+        return self._start + self._max_seconds - now
+
+    @property
+    def limits_met(self) -> list[str]:
+        """One sentence for each."""
+        return [error.message for error in (self.exceeded, self.out_of_calls) if error is not None]
+
+    @contextmanager
+    def waiting_for_people(self) -> Iterator[None]:
+        """Time within does not count: whoever waits for it bounds it."""
+        if not self._waits:
+            self._waiting_since = self._clock()
+        self._waits += 1
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                self._start += self._clock() - self._waiting_since
+
+    def take_call(self) -> bool:
+        """Counts a call of a tool that is about to be made; False where there is none left."""
+        if self._calls >= self._max_calls:
+            message = f"The run reached its limit of {self._max_calls} tool calls."
+            self.out_of_calls = self.out_of_calls or BudgetExceeded(message, "tool_calls")
+            return False
+        self._calls += 1
+        return True
 
     def check(self) -> None:
         """Raises `BudgetExceeded` when the run has no time left, or met a limit before."""

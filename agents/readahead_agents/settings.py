@@ -16,8 +16,12 @@ class AgentSettings(BaseModel):
     """Actions in a plan at most."""
     parallel_steps: int = Field(default=3, ge=1, le=16)
     """Actions that run side by side."""
+    max_tool_calls: int = Field(default=12, ge=1, le=256)
+    """Tool calls that one run may make in all, those of later plans and repeated ones too."""
     max_seconds: float = Field(default=180.0, gt=0)
-    """Seconds that one run may take."""
+    """Seconds that one run may take; waiting for somebody's approval does not count."""
+    approval_s: float = Field(default=300.0, gt=0, le=86_400)
+    """Seconds that a call of a tool that is not marked read-only waits for approval; then it is refused."""
     max_llm_tokens: int = Field(default=16_000, ge=1)
     """Prompt and completion tokens that one run may spend."""
     answer_tokens: int = Field(default=256, ge=1)

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,26 @@ async def test_a_tool_that_is_not_read_only_is_there_only_when_it_was_approved()
         assert not refused.ok and "no tool" in refused.text
     async with external_tools([other(approved=("wipe",))]) as tools:
         assert (await JoinedToolset(tools.toolsets).call_tool("other__wipe", {}, timeout_s=30)).text == "wiped"
+
+
+async def test_where_somebody_is_asked_tools_that_are_not_read_only_are_there_and_need_approval() -> None:
+    async with external_tools([other(deny=("die",), approved=("stare",))], asking=True) as tools:
+        listed = await JoinedToolset(tools.toolsets).list_tools()
+        assert [tool.name for tool in listed if tool.needs_approval] == ["other__wipe"]
+        assert "other__die" not in [tool.name for tool in listed]
+
+
+async def test_servers_are_reached_side_by_side_and_one_that_hangs_delays_no_other(tmp_path: Path) -> None:
+    """Each server begins only when the others have: one after the other, none would ever be there."""
+    waits = "import os, sys, time, pathlib; here = pathlib.Path(sys.argv[1]); (here / str(os.getpid())).touch()\n"
+    waits += "while len(list(here.iterdir())) < 2: time.sleep(0.02)\n" + OTHER_SERVER
+    hangs = McpServerSettings(
+        name="hangs", command=sys.executable, args=("-c", "import time; time.sleep(60)"), connect_s=0.5
+    )
+    servers = [other(name=f"other{n}", args=("-c", waits, str(tmp_path)), connect_s=60) for n in range(2)]
+    async with external_tools([hangs, *servers]) as tools:
+        assert len(tools.toolsets) == 2
+        assert tools.missing == ("The tools of 'hangs' are not there: no answer in 0.5 seconds",)
 
 
 @pytest.mark.parametrize(

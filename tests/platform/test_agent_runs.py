@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ import httpx
 import pytest
 
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.mcp.server_settings import McpServerSettings
+from tests.agents.parts import planning, step
 from tests.platform.gateway import Gateway, add_document, running_gateway
 
 ASKED = {"kb": "manuals", "question": "How heavy is the Halden pump?"}
@@ -163,3 +166,74 @@ async def test_what_cannot_be_asked_is_refused_before_a_run_begins(asked: Gatewa
         answer = await http.post("/v1/agent/runs", json=body)
         assert answer.status_code == status and named in answer.json()["error"]["message"], answer.text
     assert (await http.get("/v1/agent/runs")).json()["data"] == []
+
+
+LOG_SERVER = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("log", log_level="ERROR")
+@server.tool()
+def enter(pump: str) -> str:
+    "Enters a pump into the log."
+    return f"entered {pump}"
+server.run("stdio")
+"""
+LOG = McpServerSettings(name="log", command=sys.executable, args=("-c", LOG_SERVER))
+LOGGED = {**ASKED, "question": "How heavy is the Halden pump? Enter the pump Halden into the log."}
+
+
+async def test_a_call_that_may_change_something_waits_until_somebody_who_may_write_says_yes(
+    tmp_path: Path, manual: Path
+) -> None:
+    steps = [step("query_rag_with_context", question=ASKED["question"]), step("log__enter", pump="Halden")]
+    llm = ScriptedLanguageModel(planning(steps, {}, ANSWER))
+    async with running_gateway(tmp_path / "home", llm=llm, mcp_servers=[LOG]) as gateway, asyncio.timeout(120):
+        await add_document(gateway, "manuals", manual)
+        reading, _ = await gateway.context.tenants.create_key("acme", scopes=["read"])
+        http, reader = gateway.http(), gateway.http(reading)
+        asking = {**LOGGED, "approvals": "ask", "stream": True}
+        refused = await reader.post("/v1/agent/runs", json=asking)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "insufficient_scope")
+        unasked = await outcome(http, {**LOGGED, "stream": True})
+        assert "entered" not in unasked["answer"] and "log__enter" not in json.dumps(llm.calls[0].options.json_schema)
+        for approve, told in (
+            (True, "entered Halden"),
+            (False, "(log__enter) failed: Not called: the call was denied"),
+        ):
+            async with http.stream("POST", "/v1/agent/runs", json=asking) as response:
+                required = (await read(response, until="approval_required"))[-1][1]
+            assert (required["tool"], required["arguments"]) == ("log__enter", {"pump": "Halden"})
+            path = f"/v1/agent/runs/{required['run']}"
+            waiting = (await http.get(path)).json()
+            assert waiting["status"] == "running" and waiting["approvals"][0]["id"] == required["approval"]
+            decision = f"{path}/approvals/{required['approval']}"
+            for client, status in ((reader, 403), (gateway.http(gateway.other_key), 404)):
+                assert (await client.post(decision, json={"approve": True})).status_code == status
+            assert (await http.post(f"{path}/approvals/apr_other", json={"approve": True})).status_code == 404
+            assert (await http.post(decision, json={"approve": approve})).is_success
+            async with http.stream("GET", f"{path}/events") as response:
+                events = [event for _, event in await read(response)]
+            decided = next(event for event in events if event["type"] == "approval_decided")
+            assert decided["decision"] == ("approved" if approve else "denied")
+            assert told in events[-1]["answer"] and ANSWER in events[-1]["answer"]
+            again = await http.post(decision, json={"approve": True})
+            assert (again.status_code, again.json()["error"]["code"]) == (404, "approval_not_found")
+
+
+async def outcome(http: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+    async with http.stream("POST", "/v1/agent/runs", json=body) as response:
+        return (await read(response))[-1][1]
+
+
+async def test_a_run_may_be_given_lower_limits_and_tells_the_one_it_met(tmp_path: Path, manual: Path) -> None:
+    steps = [step("query_rag_with_context", question=f"{ASKED['question']} {word}") for word in ("Now", "Then")]
+    llm = ScriptedLanguageModel(planning(steps, {}, ANSWER))
+    async with running_gateway(tmp_path / "home", llm=llm) as gateway, asyncio.timeout(60):
+        await add_document(gateway, "manuals", manual)
+        http = gateway.http()
+        limited = await outcome(http, {**ASKED, "limits": {"max_tool_calls": 1}, "stream": True})
+        assert ANSWER in limited["answer"] and "limit of 1 tool calls" in limited["answer"]
+        brief = await outcome(http, {**ASKED, "limits": {"max_llm_tokens": 40}, "stream": True})
+        assert "limit of 40 tokens" in brief["answer"]
+        for limits, named in (({"max_steps": 5}, "max_steps"), ({"max_seconds": 0}, "max_seconds"), ({"x": 1}, "x")):
+            answer = await http.post("/v1/agent/runs", json={**ASKED, "limits": limits})
+            assert answer.status_code == 400 and f"limits.{named}" in answer.json()["error"]["param"], answer.text

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import where
+from readahead_agents.approval import Approver
 from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message, TokenUsage
 from readahead_agents.profile import UserProfile
 from readahead_agents.prompts import prompt
+from readahead_agents.run_limits import NO_LIMITS, RunLimits
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
 
@@ -35,6 +37,10 @@ class AnswerOptions:
     """Passages to search for."""
     profile: UserProfile | None = None
     """Who the answer is for; the agent may write for them."""
+    limits: RunLimits = NO_LIMITS
+    """What an agent's run may spend."""
+    approver: Approver | None = None
+    """Who approves calls of tools that are not marked read-only; without one the agent has no such tools."""
 
     def completion(self, settings: AgentSettings) -> CompletionOptions:
         return CompletionOptions(

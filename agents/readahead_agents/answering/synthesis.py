@@ -204,10 +204,10 @@ class Synthesis:
 
 
 def _failures(results: Sequence[StepResult], budget: Budget) -> list[str]:
-    """One sentence for each step that failed, and for the limit that was met."""
+    """One sentence for each step that failed, and for each limit that was met."""
     failed = [step for step in results if step.result is None]
     told = [f"Step {step.step.id} ({step.step.tool}) failed: {plain(step.failure)}" for step in failed]
-    return [*told, budget.exceeded.message] if budget.exceeded is not None else told
+    return [*told, *budget.limits_met]
 
 
 def _once(results: Sequence[ActionResult]) -> list[ActionResult]:

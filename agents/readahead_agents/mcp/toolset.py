@@ -39,6 +39,8 @@ class ToolSpec:
     """Its own server says that calling it twice does what calling it once does."""
     server: str = ""
     """The external server that it belongs to; empty for our own actions. Set by us, never by a server."""
+    needs_approval: bool = False
+    """It may change something, and each call waits for somebody's word. Set by us, never by a server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from readahead_agents.errors import TooManyRuns
+from readahead_agents.runs.approvals import ApprovalDesk
 from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus, new_run
 
 MAX_RUNNING = 64
@@ -38,6 +39,7 @@ class RunManager:
     """
 
     def __init__(self, journal: RunJournal, describe_error: DescribeError) -> None:
+        self.approvals = ApprovalDesk()
         self._journal = journal
         self._describe_error = describe_error
         self._live: dict[str, _LiveRun] = {}

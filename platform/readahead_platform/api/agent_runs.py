@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,11 +15,13 @@ from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import Answered
 from readahead_agents.llm.base import Message
 from readahead_agents.profile import UserProfile
-from readahead_agents.runs.journal import Event, Run
+from readahead_agents.run_limits import NO_LIMITS, RunLimits
+from readahead_agents.runs.journal import Event, Run, RunStatus
 from readahead_platform.api.answer_log import event_object, usage_object
 from readahead_platform.api.kb_chat_request import ChatMessage
 from readahead_platform.api.listing import Paging, list_page
-from readahead_platform.gateway.auth import Tenant
+from readahead_platform.errors import ApiError
+from readahead_platform.gateway.auth import Key, Tenant, require_scope
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.sse import event_stream, frame
@@ -38,18 +41,35 @@ class RunRequest(BaseModel):
     route: RequestedRoute = "agent"
     top_k: int | None = Field(default=None, ge=1, le=50)
     profile: UserProfile | None = None
+    limits: RunLimits = NO_LIMITS
+    approvals: Literal["never", "ask"] = "never"
+    """`ask`: tools of other servers that are not marked read-only may be used, and each call waits for approval."""
     stream: bool = Field(default=False, strict=True)
 
     def to_messages(self) -> list[Message]:
         return [*(turn.to_message() for turn in self.history), Message("user", self.question)]
 
 
+class ApprovalDecision(BaseModel):
+    """What somebody says to a call that waits."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    approve: bool = Field(strict=True)
+
+
 @router.post("/v1/agent/runs", response_model=None)
-async def create_run(tenant: Tenant, context: Context, body: RunRequest) -> Response:
+async def create_run(tenant: Tenant, key: Key, context: Context, body: RunRequest) -> Response:
     """202 with the run; its events where `stream` is asked for. Leaving the stream does not end the run."""
+    if body.approvals == "ask":
+        require_scope(key, "write")  # what is approved may change something
+    if (name := body.limits.too_high(context.settings.agents)) is not None:
+        highest = getattr(context.settings.agents, name)
+        message = f"`limits.{name}` is {getattr(body.limits, name)}, and this server allows {highest} at most."
+        raise ApiError(400, message, param=f"limits.{name}", code="invalid_value")
     kb = await context.library.get_kb(tenant, body.kb)
     request = body.model_dump(exclude={"stream"})
-    run = await context.runs.start(tenant, "run", request, lambda _: _events(context, tenant, kb.id, body))
+    run = await context.runs.start(tenant, "run", request, lambda run: _events(context, run, kb.id, body))
     if body.stream:
         return await _stream(context, tenant, run.id, 0)
     return JSONResponse(run_object(run), 202)
@@ -62,7 +82,23 @@ async def list_runs(tenant: Tenant, context: Context, paging: Paging) -> dict[st
 
 @router.get("/v1/agent/runs/{run_id}")
 async def get_run(run_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return run_object(await context.runs.get(tenant, "run", run_id))
+    """With the calls that wait for approval now."""
+    run = await context.runs.get(tenant, "run", run_id)
+    waiting = context.runs.approvals.waiting(run.id)
+    return run_object(run) | {"approvals": [asdict(call) for call in waiting]}
+
+
+@router.post("/v1/agent/runs/{run_id}/approvals/{approval_id}")
+async def decide_approval(
+    run_id: str, approval_id: str, tenant: Tenant, context: Context, body: ApprovalDecision
+) -> dict[str, Any]:
+    """Lets a waiting call be made, or not. The first word counts."""
+    run = await context.runs.get(tenant, "run", run_id)
+    if not context.runs.approvals.decide(run.id, approval_id, approve=body.approve):
+        told = "has ended" if run.status is not RunStatus.RUNNING else "has no call that waits under this id"
+        message = f"The run {run_id!r} {told}: {approval_id!r} was decided already, ran out of time or never was."
+        raise ApiError(404, message, code="approval_not_found")
+    return {"id": approval_id, "object": "agent.approval", "run": run.id, "approve": body.approve}
 
 
 @router.post("/v1/agent/runs/{run_id}/cancel")
@@ -97,9 +133,10 @@ def run_object(run: Run) -> dict[str, Any]:
     }
 
 
-async def _events(context: GatewayContext, tenant: str, kb_id: str, body: RunRequest) -> AsyncGenerator[Event, None]:
-    options = AnswerOptions(top_k=body.top_k, profile=body.profile)
-    async with aclosing(context.chat.ask(tenant, kb_id, body.to_messages(), body.route, options)) as events:
+async def _events(context: GatewayContext, run: Run, kb_id: str, body: RunRequest) -> AsyncGenerator[Event, None]:
+    approver = context.runs.approvals.of(run.id) if body.approvals == "ask" else None
+    options = AnswerOptions(top_k=body.top_k, profile=body.profile, limits=body.limits, approver=approver)
+    async with aclosing(context.chat.ask(run.tenant, kb_id, body.to_messages(), body.route, options)) as events:
         async for event in events:
             if isinstance(event, Answered):
                 yield {"type": "usage", **usage_object(event.usage)}

@@ -9,6 +9,8 @@ from typing import Any
 
 from readahead_agents.events import (
     Answered,
+    ApprovalDecided,
+    ApprovalRequired,
     CitationFound,
     EvidenceFound,
     PlanMade,
@@ -28,6 +30,8 @@ _EVENT_NAMES: dict[type[ChatEvent], str] = {
     PlanMade: "plan",
     Replanned: "replanned",
     StepStarted: "step_started",
+    ApprovalRequired: "approval_required",
+    ApprovalDecided: "approval_decided",
     ToolCalled: "tool_call",
     EvidenceFound: "evidence",
     StepFinished: "step_finished",
