@@ -52,16 +52,38 @@ def chunk_pages(pages: Sequence[Page], counter: TokenCounter, *, max_tokens: int
     Raises:
         ValueError: `overlap_tokens` leaves no room for anything new.
     """
-    if not 0 <= overlap_tokens < max_tokens:
-        raise ValueError(f"overlap_tokens must be at least 0 and below max_tokens={max_tokens}, not {overlap_tokens}")
-    chunker = _Chunker(counter, max_tokens, overlap_tokens)
-    for unit in _units(pages, counter, max(max_tokens * 3 // 4, 1)):
-        chunker.add(unit)
-    return chunker.finish()
+    chunker = Chunker(counter, max_tokens=max_tokens, overlap_tokens=overlap_tokens)
+    return [*chunker.add(pages), *chunker.finish()]
 
 
-def _units(pages: Sequence[Page], counter: TokenCounter, max_tokens: int) -> Iterator[_Unit]:
-    index = 0
+class Chunker:
+    """As `chunk_pages`, of a document that comes a few pages at a time."""
+
+    def __init__(self, counter: TokenCounter, *, max_tokens: int, overlap_tokens: int) -> None:
+        if not 0 <= overlap_tokens < max_tokens:
+            raise ValueError(
+                f"overlap_tokens must be at least 0 and below max_tokens={max_tokens}, not {overlap_tokens}"
+            )
+        self._counter = counter
+        self._unit_tokens = max(max_tokens * 3 // 4, 1)
+        self._drafts = _Drafts(counter, max_tokens, overlap_tokens)
+        self._units = 0
+
+    def add(self, pages: Sequence[Page]) -> list[Chunk]:
+        """The chunks that are complete with these pages."""
+        for unit in _units(pages, self._counter, self._unit_tokens, self._units):
+            self._drafts.add(unit)
+            self._units += 1
+        return self._drafts.taken()
+
+    def finish(self) -> list[Chunk]:
+        """The chunks that are left."""
+        self._drafts.close()
+        return self._drafts.taken()
+
+
+def _units(pages: Sequence[Page], counter: TokenCounter, max_tokens: int, index: int) -> Iterator[_Unit]:
+    """Numbered from `index` on."""
     for page in pages:
         if page.quality is PageQuality.GARBAGE:
             continue
@@ -182,7 +204,9 @@ class _Table:
         )
 
 
-class _Chunker:
+class _Drafts:
+    """Puts units into chunks."""
+
     def __init__(self, counter: TokenCounter, max_tokens: int, overlap_tokens: int) -> None:
         self._counter = counter
         self._max_tokens = max_tokens
@@ -209,9 +233,10 @@ class _Chunker:
             if not held and self._draft.tokens + header.tokens + row.tokens <= self._max_tokens:
                 self._draft.put(header)
 
-    def finish(self) -> list[Chunk]:
-        self._close()
-        return self._chunks
+    def taken(self) -> list[Chunk]:
+        """What is complete; it is given out once."""
+        chunks, self._chunks = self._chunks, []
+        return chunks
 
     def _fits(self, unit: _Unit) -> bool:
         return self._draft.tokens + unit.tokens <= self._max_tokens
@@ -223,7 +248,7 @@ class _Chunker:
         # A low heading, which may be no more than a bold line, does not part what is still short.
         parts = heading.level <= 2 or draft.tokens > self._max_tokens // 3
         if (draft.has_body and parts) or not self._fits(heading):
-            self._close()
+            self.close()
         if not self._draft.units:
             self._draft = self._new_draft(self._path)
         self._path.append(heading)
@@ -235,7 +260,7 @@ class _Chunker:
         if headings:
             del units[-len(headings) :]
         before = headings or self._overlap(unit)
-        self._close()
+        self.close()
         moved = {heading.index for heading in headings}
         self._draft = self._new_draft([heading for heading in self._path if heading.index not in moved])
         if self._draft.tokens + sum(member.tokens for member in before) + unit.tokens <= self._max_tokens:
@@ -264,7 +289,7 @@ class _Chunker:
             kept.insert(0, member)
         return kept
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if len(self._draft.units) > self._draft.repeated:
             self._chunks.append(self._draft.chunk())
         self._draft = self._new_draft(self._path)

@@ -15,6 +15,8 @@ RetrievalError
 ├── QueryError               a query that cannot be searched (empty, too long)
 ├── EmbedderUnavailable      the embedding service does not answer: retry
 ├── EmbedderRefused          the embedding service refuses (wrong key, unknown model, text too long)
+├── WorkshopDied             a process that computes for us ended before it was done; the same may succeed in another
+├── WorkshopFailed           it could not do what it was asked
 ├── QuestionsInvalid         a file of questions for evaluation that cannot be used
 └── IndexDamaged             an index whose manifest or checksums do not hold; it is rebuilt, never opened half
 """
@@ -140,6 +142,14 @@ class EmbedderRefused(RetrievalError):
 
 class IndexDamaged(RetrievalError):
     """An index generation whose manifest or checksums do not hold."""
+
+
+class WorkshopDied(RetrievalError):
+    """A process that cuts documents or builds indexes ended, was ended, or did not answer in time."""
+
+
+class WorkshopFailed(RetrievalError):
+    """A process that cuts documents or builds indexes met an error; asking again changes nothing."""
 
 
 class QuestionsInvalid(RetrievalError):

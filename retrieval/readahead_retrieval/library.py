@@ -29,7 +29,7 @@ from readahead_retrieval.store.migrate import migrate
 from readahead_retrieval.store.names import clean_file_name, new_id
 from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database, sqlite_url
-from readahead_retrieval.tokens import TokenCounter
+from readahead_retrieval.tokens import PortableCounter
 from readahead_retrieval.types import (
     Attachment,
     Attributes,
@@ -78,7 +78,7 @@ class Library:
         self._citer = Citer(database, embedder)
 
     @classmethod
-    async def open(cls, settings: RetrievalSettings, embedder: Embedder, counter: TokenCounter) -> Self:
+    async def open(cls, settings: RetrievalSettings, embedder: Embedder, counter: PortableCounter) -> Self:
         """Brings the database up to date, puts interrupted jobs back in the queue and starts the workers.
 
         Raises:

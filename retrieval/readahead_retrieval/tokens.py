@@ -17,6 +17,14 @@ class TokenCounter(Protocol):
         ...
 
 
+class PortableCounter(TokenCounter, Protocol):
+    """One that can be made again in another process."""
+
+    def definition(self) -> str:
+        """What `counter_of` makes it from."""
+        ...
+
+
 class TokenizerCounter:
     """Counts with the tokenizer of the model itself."""
 
@@ -32,6 +40,10 @@ class TokenizerCounter:
         if not tokenizer_json.is_file():
             raise FileNotFoundError(tokenizer_json)
         return cls(Tokenizer.from_file(str(tokenizer_json)))
+
+    def definition(self) -> str:
+        """The text of a tokenizer.json."""
+        return self._tokenizer.to_str()
 
     def count(self, text: str) -> int:
         # The tokenizer takes UTF-8, which has no lone surrogates.
@@ -49,6 +61,10 @@ class EstimatedCounter:
     Chinese or Japanese they spend one to three, at most one for each of its bytes.
     """
 
+    def definition(self) -> str:
+        """Empty: there is only one."""
+        return ""
+
     def count(self, text: str) -> int:
         return sum(map(_estimate, _RUNS.findall(text)))
 
@@ -59,3 +75,8 @@ def _estimate(run: str) -> int:
     if run.isascii():
         return -(-len(run) // 3)
     return len(run.encode("utf-8", errors="replace"))
+
+
+def counter_of(definition: str) -> PortableCounter:
+    """The counter that gave this definition."""
+    return TokenizerCounter(Tokenizer.from_str(definition)) if definition else EstimatedCounter()

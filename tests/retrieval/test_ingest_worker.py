@@ -21,6 +21,7 @@ from readahead_retrieval.store import documents
 from readahead_retrieval.store.migrate import migrate
 from readahead_retrieval.store.session import Database, sqlite_url
 from readahead_retrieval.types import DocumentState
+from readahead_retrieval.workshop.workshop import Workshop
 from tests.retrieval.library_parts import TENANT, TermEmbedder, add, opened
 
 
@@ -83,7 +84,9 @@ async def test_an_index_is_published_once_the_database_can_be_read_again(tmp_pat
     raw.close()
     database = CannotBeRead(sqlite_url(tmp_path / "readahead.db"), failures=2)
     changes = Changes()
-    publisher = Publisher(database, Shelf(tmp_path / "indexes", database), TermEmbedder(), changes, retry_s=0.001)
+    workshop = Workshop()
+    shelf = Shelf(tmp_path / "indexes", database)
+    publisher = Publisher(database, shelf, TermEmbedder(), workshop, changes, retry_s=0.001)
     try:
         with changes.watching(document.id) as changed:
             publisher.request(document.kb_id)
@@ -94,4 +97,5 @@ async def test_an_index_is_published_once_the_database_can_be_read_again(tmp_pat
         assert row.state == DocumentState.SEARCHABLE
     finally:
         await publisher.close()
+        await workshop.close()
         await database.close()

@@ -95,7 +95,7 @@ async def test_two_columns_of_a_scan_are_read_one_after_the_other(tmp_path: Path
 async def test_a_picture_without_text_stays_unread(tmp_path: Path) -> None:
     pages = await read(samples.write_pdf(tmp_path / "a.pdf", samples.picture_of_text), Tesseract.find(["eng"]))
     assert [page.quality for page in pages] == [PageQuality.NEEDS_OCR]
-    error = document_error(pages)
+    error = document_error({page.quality for page in pages})
     assert error is not None
     assert error.code == "needs_ocr"
 
@@ -130,7 +130,7 @@ async def test_without_tesseract_the_page_is_unread_and_the_message_says_what_to
     monkeypatch.setenv("PATH", str(tmp_path))
     recognition = find_recognition(["eng"], enabled=True, max_pages=5, page_timeout_s=5)
     pages = await read(samples.write_pdf(tmp_path / "a.pdf", samples.picture_of_text), recognition.engine)
-    error = document_error(pages, recognition.engine.missing)
+    error = document_error({page.quality for page in pages}, recognition.engine.missing)
     assert error is not None
     assert "install tesseract-ocr" in error.message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -43,7 +44,9 @@ class WindowedEmbedder:
     async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
         """As the wrapped one, without its bound on a text's length."""
         limit = self.max_tokens - _SPECIAL_TOKENS
-        return await self._embedder.embed([clipped(text, self._counter, limit) for text in texts], kind)
+        # A batch of passages takes tens of milliseconds to count.
+        fitting = await asyncio.to_thread(lambda: [clipped(text, self._counter, limit) for text in texts])
+        return await self._embedder.embed(fitting, kind)
 
 
 def clipped(text: str, counter: TokenCounter, limit: int) -> str:

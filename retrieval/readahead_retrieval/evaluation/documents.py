@@ -13,7 +13,7 @@ from readahead_retrieval.evaluation.questions import Question, read_questions
 from readahead_retrieval.evaluation.runner import FoundPage, Report, evaluate
 from readahead_retrieval.library import Library
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.tokens import TokenCounter
+from readahead_retrieval.tokens import PortableCounter
 from readahead_retrieval.types import DocumentState
 
 DEPTH = 10
@@ -25,7 +25,7 @@ async def evaluate_documents(
     folder: Path,
     settings: RetrievalSettings,
     embedder: Embedder,
-    counter: TokenCounter,
+    counter: PortableCounter,
     *,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:

@@ -40,6 +40,8 @@ class Generation:
     lexical: LexicalIndex
     stamp: manifests.Stamp
     """Of the files as they were verified; see `untouched`."""
+    sha256: str
+    """Of the manifest, by which it is opened."""
 
     @classmethod
     def open(cls, folder: Path, manifest_sha256: str) -> Generation:
@@ -51,7 +53,9 @@ class Generation:
         manifest = manifests.verified(folder, manifest_sha256)
         try:
             stamp = manifests.stamp(folder, manifest)
-            opened = cls(folder, manifest, LayeredIndex.read(folder), LexicalIndex(folder / _LEXICAL), stamp)
+            opened = cls(
+                folder, manifest, LayeredIndex.read(folder), LexicalIndex(folder / _LEXICAL), stamp, manifest_sha256
+            )
         except (RuntimeError, ValueError, OSError) as error:  # FAISS and tantivy raise these for a broken file
             raise IndexDamaged(f"{folder} does not open: {error}.") from error
         if not manifest.chunks == opened.dense.count == opened.lexical.count:
@@ -89,7 +93,7 @@ class GenerationWriter:
         self._partial.mkdir(parents=True)
         self._kb_id = kb_id
         self._embedding_model = embedding_model
-        self._dimension = dimension
+        self.dimension = dimension
         self._chunks = base.manifest.chunks if base else 0
         self._dense = DenseWriter(self._partial, dimension, base.dense if base else None)
         self._lexical = LexicalWriter(self._partial / _LEXICAL, base.folder / _LEXICAL if base else None)
@@ -124,7 +128,7 @@ class GenerationWriter:
             name=self.folder.name,
             kb_id=self._kb_id,
             embedding_model=self._embedding_model,
-            dimension=self._dimension,
+            dimension=self.dimension,
             normalised=True,
             analysis=ANALYSIS_VERSION,
             chunks=self._chunks,

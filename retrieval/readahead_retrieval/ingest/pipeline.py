@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
-from readahead_retrieval.chunking import chunk_pages
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
 from readahead_retrieval.ingest.changes import Changes
@@ -21,8 +20,9 @@ from readahead_retrieval.store.codec import encode_integers
 from readahead_retrieval.store.models import DocumentRow
 from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database
-from readahead_retrieval.tokens import TokenCounter
-from readahead_retrieval.types import DocumentState, Page
+from readahead_retrieval.types import Chunk, DocumentState, Page
+from readahead_retrieval.workshop.cutting import cutting
+from readahead_retrieval.workshop.workshop import Workshop, surviving
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Pipeline:
         blobs: Blobs,
         seal: Seal,
         embedder: Embedder,
-        counter: TokenCounter,
+        workshop: Workshop,
         changes: Changes,
     ) -> None:
         self._settings = settings
@@ -54,7 +54,7 @@ class Pipeline:
         self._blobs = blobs
         self._seal = seal
         self._embedder = embedder
-        self._counter = counter
+        self._workshop = workshop
         self._changes = changes
         self._limits = read_limits(settings)
         self._recognition: Recognition | None = None
@@ -92,7 +92,7 @@ class Pipeline:
             await self._change(row.id, pages=pdf.page_count, notes=list(pdf.notes))
             await self._store_pages(row.id, pdf)
         async with self._database.reading() as session:
-            error = document_error(await pages.load_text(session, row.id), recognition.engine.missing)
+            error = document_error(await pages.qualities(session, row.id), recognition.engine.missing)
         if error is not None:
             raise error
 
@@ -129,26 +129,51 @@ class Pipeline:
     async def _chunk(self, row: DocumentRow) -> None:
         document_id = row.id
         await self._change(document_id, state=DocumentState.CHUNKING.value)
-        async with self._database.reading() as session:
-            read = await pages.load_text(session, document_id)
-        made = await asyncio.to_thread(self._cut, row, read)
+        made = await surviving(lambda: self._cut(row))
         if not made:
             raise DocumentError("no_text", "The document holds no text that could be searched.")
         async with self._database.writing() as session:
-            if not await documents.change(session, document_id, chunks=len(made), chunks_done=0):
+            if not await documents.change(session, document_id, chunks=made, chunks_done=0):
                 raise DocumentGone
-            await chunks.replace(session, document_id, made)
             await jobs.progressed(session, document_id)
         self._changes.notify(document_id)
 
-    def _cut(self, row: DocumentRow, read: Sequence[Page]) -> list[chunks.Row]:
+    async def _cut(self, row: DocumentRow) -> int:
+        """Returns how many chunks there are. They count once all are there: a crash begins anew."""
+        async with self._database.writing() as session:
+            await chunks.clear(session, row.id)
+        made = 0
+        max_tokens, overlap_tokens = self._chunk_size(row)
+        async with cutting(self._workshop, max_tokens=max_tokens, overlap_tokens=overlap_tokens) as document:
+            async for read in self._slices(row.id):
+                made += await self._commit_chunks(row.id, await document.add(read), made)
+            return made + await self._commit_chunks(row.id, await document.finish(), made)
+
+    async def _slices(self, document_id: str) -> AsyncIterator[Sequence[Page]]:
+        first = 1
+        while True:
+            async with self._database.reading() as session:
+                read = await pages.load_text(session, document_id, first, first + PAGE_BATCH - 1)
+            if not read:
+                return
+            yield read
+            first += PAGE_BATCH
+
+    async def _commit_chunks(self, document_id: str, made: Sequence[Chunk], first: int) -> int:
+        if made:
+            async with self._database.writing() as session:
+                if not await documents.change(session, document_id, chunks_done=0):
+                    raise DocumentGone
+                await chunks.add(session, document_id, made, first)
+        return len(made)
+
+    def _chunk_size(self, row: DocumentRow) -> tuple[int, int]:
+        """The most tokens of a chunk, and of what it repeats."""
         asked = self._settings.chunk_tokens if row.chunk_tokens is None else row.chunk_tokens
         overlap = self._settings.chunk_overlap_tokens
         overlap = overlap if row.chunk_overlap_tokens is None else row.chunk_overlap_tokens
         max_tokens = min(asked, self._embedder.max_tokens - SPECIAL_TOKENS)
-        overlap = min(overlap, max_tokens // 2)
-        made = chunk_pages(read, self._counter, max_tokens=max_tokens, overlap_tokens=overlap)
-        return chunks.encode(row.id, made)
+        return max_tokens, min(overlap, max_tokens // 2)
 
     async def _embed(self, document_id: str) -> None:
         await self._begin_embedding(document_id)

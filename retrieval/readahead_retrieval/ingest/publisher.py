@@ -12,18 +12,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import DocumentError, IndexDamaged
-from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
+from readahead_retrieval.index.dense import LayeredIndex
+from readahead_retrieval.index.generation import Generation
+from readahead_retrieval.index.part import Ids
 from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.endurance import RETRY_S, outlasting
 from readahead_retrieval.ingest.failure import failure
 from readahead_retrieval.ingest.proof import prove
 from readahead_retrieval.store import attachments, documents, generations, index_changes, jobs, knowledge_bases
-from readahead_retrieval.store.codec import decode_vectors
 from readahead_retrieval.store.generations import Published
 from readahead_retrieval.store.names import new_id
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.types import DocumentState
+from readahead_retrieval.workshop.building import building
+from readahead_retrieval.workshop.workshop import Workshop, surviving
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +54,20 @@ class Publisher:
     """
 
     def __init__(
-        self, database: Database, shelf: Shelf, embedder: Embedder, changes: Changes, *, retry_s: float = RETRY_S
+        self,
+        database: Database,
+        shelf: Shelf,
+        embedder: Embedder,
+        workshop: Workshop,
+        changes: Changes,
+        *,
+        retry_s: float = RETRY_S,
     ) -> None:
         self._retry_s = retry_s
         self._database = database
         self._shelf = shelf
         self._embedder = embedder
+        self._workshop = workshop
         self._changes = changes
         self._pending: dict[str, _Pending] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -84,7 +95,7 @@ class Publisher:
                 return await self._shelf.current(kb_id)
             except IndexDamaged as damage:
                 log.warning("Rebuilding an index: %s", damage.message)
-            await self._build(kb_id)
+            await surviving(lambda: self._build(kb_id))
             return await self._shelf.current(kb_id)
 
     async def withdraw(self, kb_id: str) -> None:
@@ -134,7 +145,7 @@ class Publisher:
     async def _publish(self, kb_id: str) -> None:
         begun = asyncio.get_running_loop().time()
         try:
-            await self._build(kb_id)
+            await surviving(lambda: self._build(kb_id))
         except Exception as error:  # top of a background task: a document must not stay "indexing" for ever
             log.exception("An index could not be published")
             fail = partial(self._fail_waiting, kb_id, failure(error, "The index could not be written"))
@@ -150,16 +161,11 @@ class Publisher:
                 await self._publish_nothing(kb_id)
                 return
             base, added, removed = await self._changed(session, kb_id)
-            writer = await asyncio.to_thread(GenerationWriter, folder, kb_id, model, dimension, base)
-            try:
-                await asyncio.to_thread(writer.remove, removed)
+            async with building(self._workshop, folder, kb_id, model, dimension, base) as index:
+                await index.remove(removed)
                 async for batch in index_changes.load(session, added):
-                    entries = [Entry(c.id, c.document_id, c.text) for c in batch]
-                    vectors = decode_vectors([c.vector for c in batch], dimension)
-                    await asyncio.to_thread(writer.add, entries, vectors)
-                sha256 = await asyncio.to_thread(writer.publish)
-            finally:
-                await asyncio.to_thread(writer.discard)
+                    await index.add(batch)
+                sha256 = await index.publish()
             generation = await asyncio.to_thread(Generation.open, folder, sha256)
             new = [i for i, state in held.items() if state is DocumentState.INDEXING]
             await prove(session, generation, new)
@@ -174,8 +180,7 @@ class Publisher:
             base = None
         if base is None:
             return None, wanted.tolist(), []
-        held = base.dense.ids
-        added, removed = np.setdiff1d(wanted, held).tolist(), np.setdiff1d(held, wanted).tolist()
+        added, removed = await asyncio.to_thread(_differing, wanted, base.dense)
         if base.extends_to(kb_id, self._embedder.model_id, len(added), len(removed)):
             return base, added, removed
         return None, wanted.tolist(), []
@@ -212,3 +217,9 @@ class Publisher:
         for document_id in waiting:
             self._changes.notify(document_id)
         await self._shelf.sweep(kb_id)
+
+
+def _differing(wanted: Ids, held: LayeredIndex) -> tuple[list[int], list[int]]:
+    """Ids that an index lacks, and those that it holds too much."""
+    ids = held.ids
+    return np.setdiff1d(wanted, ids).tolist(), np.setdiff1d(ids, wanted).tolist()

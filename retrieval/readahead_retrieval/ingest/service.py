@@ -18,7 +18,8 @@ from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home
 from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database
-from readahead_retrieval.tokens import TokenCounter
+from readahead_retrieval.tokens import PortableCounter
+from readahead_retrieval.workshop.workshop import Workshop
 
 
 class Ingestion:
@@ -32,15 +33,16 @@ class Ingestion:
         blobs: Blobs,
         seal: Seal,
         embedder: Embedder,
-        counter: TokenCounter,
+        counter: PortableCounter,
     ) -> None:
         self.changes = Changes()
         self._concurrency = settings.ingest_concurrency
         self._database = database
         self._model = embedder.model_id
         self._shelf = Shelf(home.indexes, database)
-        self._publisher = Publisher(database, self._shelf, embedder, self.changes)
-        pipeline = Pipeline(settings, database, blobs, seal, embedder, counter, self.changes)
+        self._workshop = Workshop(counter.definition())
+        self._publisher = Publisher(database, self._shelf, embedder, self._workshop, self.changes)
+        pipeline = Pipeline(settings, database, blobs, seal, embedder, self._workshop, self.changes)
         self._workers = Workers(database, pipeline, self._publisher, self.changes)
 
     async def start(self) -> None:
@@ -59,6 +61,7 @@ class Ingestion:
     async def close(self) -> None:
         await self._workers.close()
         await self._publisher.close()
+        await self._workshop.close()
 
     def failures(self) -> list[str]:
         """Names of the parts that have died; only a restart brings them back."""

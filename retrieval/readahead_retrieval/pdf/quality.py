@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from readahead_retrieval.errors import DocumentError
-from readahead_retrieval.types import Page, PageQuality
+from readahead_retrieval.types import PageQuality
 
 MAX_UNUSABLE_RATIO = 0.15
 """Share of characters without meaning above which a text layer counts as garbage."""
@@ -33,15 +33,16 @@ def judge(visible: int, unusable: int, picture_share: float, *, garbled: bool = 
     return PageQuality.NEEDS_OCR if picture_share > 0 else PageQuality.BLANK
 
 
-def document_error(pages: Sequence[Page], ocr_missing: str = "") -> DocumentError | None:
-    """Why a document of these pages cannot be made searchable, or None when at least one page can be read.
+def document_error(qualities: Collection[PageQuality], ocr_missing: str = "") -> DocumentError | None:
+    """Why a document cannot be made searchable, or None when at least one page can be read.
 
     Args:
+        qualities: Of its pages.
         ocr_missing: Why no page was sent to text recognition; empty where they were.
     """
-    if any(page.quality is PageQuality.OK for page in pages):
+    if PageQuality.OK in qualities:
         return None
-    if all(page.quality is PageQuality.BLANK for page in pages):
+    if all(quality is PageQuality.BLANK for quality in qualities):
         return DocumentError("no_text", "The document holds no text and nothing that could be recognised as text.")
     tried = ocr_missing or "Text recognition (OCR) found nothing that it could read with confidence either."
     return DocumentError(

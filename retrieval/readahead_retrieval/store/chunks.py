@@ -41,17 +41,9 @@ class IndexedChunk:
     vector: bytes
 
 
-Row = dict[str, object]
-"""A chunk as it is written."""
-
-
-def encode(document_id: str, chunks: Sequence[Chunk]) -> list[Row]:
-    """What `replace` writes; work for a thread."""
-    return [_values(document_id, ordinal, chunk) for ordinal, chunk in enumerate(chunks)]
-
-
-async def replace(session: AsyncSession, document_id: str, rows: Sequence[Row]) -> None:
-    await clear(session, document_id)
+async def add(session: AsyncSession, document_id: str, chunks: Sequence[Chunk], first: int) -> None:
+    """Chunks that follow one another; `first` is the first one's place in the document, from 0."""
+    rows = [_values(document_id, ordinal, chunk) for ordinal, chunk in enumerate(chunks, first)]
     for start in range(0, len(rows), INSERT_BATCH):
         await session.execute(insert(ChunkRow), rows[start : start + INSERT_BATCH])
 
@@ -172,7 +164,7 @@ def _indexed(chunk_id: int, document_id: str, heading: str, text: str, vector: b
     return IndexedChunk(chunk_id, document_id, under_heading(heading, text), vector)
 
 
-def _values(document_id: str, ordinal: int, chunk: Chunk) -> Row:
+def _values(document_id: str, ordinal: int, chunk: Chunk) -> dict[str, object]:
     return {
         "document_id": document_id,
         "ordinal": ordinal,

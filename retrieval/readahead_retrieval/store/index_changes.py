@@ -14,13 +14,16 @@ from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow
 
 Ids = npt.NDArray[np.int64]
+PARTITION = 5_000
+"""Ids that are taken from the database at a time: some milliseconds of the event loop."""
 
 
 async def chunk_ids(session: AsyncSession, kb_id: str, model: str) -> Ids:
     """Of every chunk that belongs in the index, ascending."""
-    statement = select(ChunkRow.id).join(DocumentRow).where(belongs_in_index(kb_id, model))
-    found = await session.scalars(statement.order_by(ChunkRow.id))
-    return np.fromiter(found, dtype=np.int64)
+    statement = select(ChunkRow.id).join(DocumentRow).where(belongs_in_index(kb_id, model)).order_by(ChunkRow.id)
+    rows = await session.stream_scalars(statement)
+    parts = [np.asarray(part, dtype=np.int64) async for part in rows.partitions(PARTITION)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 async def load(session: AsyncSession, ids: Sequence[int]) -> AsyncIterator[list[IndexedChunk]]:

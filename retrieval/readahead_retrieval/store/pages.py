@@ -12,6 +12,9 @@ from readahead_retrieval.store.codec import decode_headings, decode_words, encod
 from readahead_retrieval.store.models import PageRow
 from readahead_retrieval.types import Page, PageQuality
 
+PARTITION = 64
+"""Rows that are taken from the database at a time."""
+
 Row = dict[str, object]
 """A page as it is written."""
 
@@ -47,11 +50,18 @@ async def load_text(session: AsyncSession, document_id: str, first: int = 1, las
     wanted = and_(PageRow.document_id == document_id, PageRow.number >= first)
     if last is not None:
         wanted = and_(wanted, PageRow.number <= last)
-    statement = select(*columns).where(wanted).order_by(PageRow.number)
+    rows = await session.stream(select(*columns).where(wanted).order_by(PageRow.number))
     return [
         Page(number, label, text, (), PageQuality(quality), width, height, decode_headings(headings))
-        async for number, label, text, quality, width, height, headings in await session.stream(statement)
+        async for part in rows.partitions(PARTITION)  # row by row it would not let go of the event loop between
+        for number, label, text, quality, width, height, headings in part
     ]
+
+
+async def qualities(session: AsyncSession, document_id: str) -> set[PageQuality]:
+    """Those that a document's pages have."""
+    found = await session.scalars(select(PageRow.quality).where(PageRow.document_id == document_id).distinct())
+    return set(map(PageQuality, found))
 
 
 async def load(session: AsyncSession, document_id: str, numbers: Iterable[int]) -> dict[int, Page]:
