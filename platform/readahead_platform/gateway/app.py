@@ -41,6 +41,7 @@ from readahead_platform.gateway.middleware import (
     UnforeseenErrorMiddleware,
 )
 from readahead_platform.gateway.unknown_route import UnknownRoute
+from readahead_platform.observe.event_loop import watched_lag
 from readahead_platform.responses.service import Responses
 from readahead_platform.responses.tool_servers import ToolServers
 
@@ -55,7 +56,7 @@ def create_app(context: GatewayContext) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with mcp.running():
+        async with watched_lag(context.metrics.loop_lag_seconds.observe), mcp.running():
             yield
 
     app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)

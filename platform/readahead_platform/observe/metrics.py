@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+_LAG_SECONDS = (0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 3, 10)
 
 
 class GatewayMetrics:
@@ -23,6 +24,12 @@ class GatewayMetrics:
             "From a question on a knowledge base to the first token of its answer.",
             ["route"],
             buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.loop_lag_seconds = Histogram(
+            "readahead_gateway_event_loop_lag_seconds",
+            "By how much the event loop wakes too late who asked for 50 ms of sleep: every request waits as long.",
+            buckets=_LAG_SECONDS,
             registry=self.registry,
         )
         self._requests = Counter(
