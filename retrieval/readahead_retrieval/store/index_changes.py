@@ -9,11 +9,13 @@ import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_retrieval.store.chunks import FIND_BATCH, IndexedChunk, under_heading
+from readahead_retrieval.store.chunks import IndexedChunk, under_heading
 from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow
 
 Ids = npt.NDArray[np.int64]
+LOADED = 200
+"""Chunks with text and vector that pass through the event loop at a time."""
 PARTITION = 5_000
 """Ids that are taken from the database at a time: some milliseconds of the event loop."""
 
@@ -27,9 +29,9 @@ async def chunk_ids(session: AsyncSession, kb_id: str, model: str) -> Ids:
 
 
 async def load(session: AsyncSession, ids: Sequence[int]) -> AsyncIterator[list[IndexedChunk]]:
-    """The chunks of these ids, each embedded, `FIND_BATCH` at a time."""
+    """The chunks of these ids, each embedded, `LOADED` at a time."""
     columns = select(ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
-    for start in range(0, len(ids), FIND_BATCH):
-        statement = columns.where(ChunkRow.id.in_(ids[start : start + FIND_BATCH]))
+    for start in range(0, len(ids), LOADED):
+        statement = columns.where(ChunkRow.id.in_(ids[start : start + LOADED]))
         rows = await session.execute(statement.order_by(ChunkRow.id))
         yield [IndexedChunk(i, d, under_heading(heading, text), v) for i, d, heading, text, v in rows if v is not None]
