@@ -32,7 +32,7 @@ from tests.agents.parts import (
 )
 
 QUESTION = "How often is the filter of the pump cleaned?"
-COMPARE = "Compare the price of the pump with the warranty of the mixer."
+COMPARE = "Compare what the pump costs with the warranty of the mixer."
 TABLE = "Limits of the zones:\nZone | Noise | Hours\nA | 40 dB | 7 to 19\nB | 55 dB | 6 to 22\nMeasured at the fence."
 PACK = HeldPack((Message("system", "The documents below."), Message("user", f"{FILTER} {PRICE}")), 30)
 
@@ -111,39 +111,55 @@ async def test_pages_without_a_table_are_told_as_such() -> None:
     assert not told.covered and "no table" in told.text and not told.tables
 
 
+SIDES = ["what the pump costs", "the warranty of the mixer"]
+ZONES = FixedEvidenceSource([passage("zones.pdf", 4, TABLE), passage("gate.pdf", 1, "The noise of a gate is low.")])
+
+
 @pytest.mark.parametrize("written", [PRICE, WARRANTY, "Both are fine machines.", f"{PRICE} {WARRANTY}"])
 async def test_a_comparison_cites_all_sides_whatever_the_model_wrote(written: str) -> None:
     source = pump_kb()
     context = ActionContext(ScriptedLanguageModel([written]), source, SETTINGS)
-    sides = ["the price of the pump", "the warranty of the mixer"]
-    told = result(await call(context, "compare", question=COMPARE, sides=sides))
+    told = result(await call(context, "compare", question=COMPARE, sides=SIDES))
     assert {citation.document for citation in told.citations} == {"pump.pdf", "mixer.pdf"}
     assert any("pump" in query and "mixer" not in query for query in source.queries)
     for citation in told.citations:
-        assert told.text[citation.answer_start : citation.answer_end].strip()
+        assert told.text[citation.answer_start : citation.answer_end].strip(' “”"\n') in f"{PRICE} {WARRANTY}"
+    assert "240 crowns" in told.text and "24 months" in told.text  # the values, as the passages give them
+
+
+async def test_each_side_of_a_comparison_is_written_of_what_was_found_for_it_alone() -> None:
+    llm = ScriptedLanguageModel(["The noise limit in zone A is 55 dB."])
+    context = ActionContext(llm, ZONES, SETTINGS)
+    told = result(
+        await call(context, "compare", question="Compare the zones.", sides=["noise in zone A", "noise in zone B"])
+    )
+    shown = {"A" if "zone A (" in call.prompt or "zone A?" in call.prompt else "B": call.prompt for call in llm.calls}
+    assert "A | 40 dB" in shown["A"] and "55 dB" not in shown["A"]
+    assert "B | 55 dB" in shown["B"] and "40 dB" not in shown["B"]
+    first, second = told.text.split("\n\nNoise in zone B: ")
+    assert "40 dB" in first and "55 dB" not in first, "the value of the other side is not taken for this one's"
+    assert "55 dB" in second
 
 
 async def test_a_side_that_the_documents_do_not_tell_of_is_named() -> None:
-    context = ActionContext(ScriptedLanguageModel([PRICE]), pump_kb(), SETTINGS)
-    told = result(
-        await call(context, "compare", question="Compare the pump with the zeppelin.", sides=["the pump", "zeppelin"])
-    )
-    assert "The documents do not tell of zeppelin." in told.notes
+    llm = ScriptedLanguageModel(planning([step("compare", sides=["the pump", "zeppelin"])], {}, default=PRICE))
+    last = ending(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run("Compare the pump with the zeppelin.")))
+    assert "The documents do not tell of zeppelin." in last.answer
+    assert last.covered and {citation.document for citation in last.citations} == {"pump.pdf"}
 
 
-async def test_a_merged_comparison_cites_the_side_that_the_model_forgot() -> None:
-    sides = [
-        step("query_rag_with_context", question="What is the price of the pump?"),
-        step("query_rag_with_context", question="What is the warranty of the mixer?"),
-    ]
-    replies = {"What is the price": PRICE, "What is the warranty": WARRANTY, "explain": PRICE, "in full": PRICE}
-    llm = ScriptedLanguageModel(planning(sides, replies))
-    last = ending(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(COMPARE)))
+async def test_a_summary_beside_a_comparison_takes_no_side_away() -> None:
+    steps = [step("compare", question=COMPARE, sides=SIDES), step("generate_summary", topic="the mixer")]
+    replies = {"sum up": WARRANTY, "What about what the pump": f"{PRICE} [S1]", "What about the warranty": WARRANTY}
+    llm = ScriptedLanguageModel(planning(steps, replies))
+    last = ending(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(f"Summarise this. {COMPARE}")))
     assert {citation.document for citation in last.citations} == {"pump.pdf", "mixer.pdf"}
-    assert last.quoted
+    assert last.answer.startswith("What the pump costs: The pump costs") and "[S1]" not in last.answer
+    cited = [last.answer[each.answer_start : each.answer_end] for each in last.citations]
+    assert [text.split()[0] for text in cited] == ["The"] * 3
 
 
-@pytest.mark.parametrize("sides", [[], ["pump"], ["x", "y"], ["the price of the pump", "the warranty of the mixer"]])
+@pytest.mark.parametrize("sides", [[], ["pump"], ["x", "y"], SIDES])
 async def test_a_weak_comparison_is_given_its_sides_and_nothing_beside_it(sides: list[str]) -> None:
     steps = [step("query_rag_with_context", question="What does the pump cost?"), step("compare", sides=sides)]
     llm = ScriptedLanguageModel(planning(steps, {}, default=f"{PRICE} {WARRANTY}"))
@@ -151,5 +167,5 @@ async def test_a_weak_comparison_is_given_its_sides_and_nothing_beside_it(sides:
     [plan] = of(events, PlanMade)
     [only] = plan.steps
     assert only["tool"] == "compare" and only["arguments"]["question"] == COMPARE
-    assert only["arguments"]["sides"] == ["the price of the pump", "the warranty of the mixer"]
+    assert only["arguments"]["sides"] == SIDES
     assert {citation.document for citation in ending(events).citations} == {"pump.pdf", "mixer.pdf"}

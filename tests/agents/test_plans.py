@@ -70,14 +70,18 @@ def test_a_question_is_given_evidence_when_the_plan_asks_for_none() -> None:
     assert any("question itself" in repair_ for repair_ in plan.repairs)
 
 
-def test_a_comparison_is_given_both_sides() -> None:
+def test_a_comparison_is_one_step_that_names_both_sides() -> None:
     question = "Compare the warranty of the pump with that of the mixer."
-    plan = mended([step("query_rag_with_context", question="What is the warranty of the pump?")], question)
-    asked = [each.arguments["question"] for each in plan.steps if each.tool == "query_rag_with_context"]
-    assert any("pump" in text and "mixer" not in text for text in asked)
-    assert any("warranty of the mixer" in text and "pump" not in text for text in asked)
-    assert plan.steps[-1].tool == "generate_analysis"
-    assert len(plan.steps[-1].depends_on) == len(asked)
+    steps = [
+        step("query_rag_with_context", question="What is the warranty of the pump?"),
+        step("generate_analysis", ["s1"], question=question),
+        step("generate_summary", ["s2"], topic="the warranty"),
+    ]
+    schema = {"question": {"type": "string"}, "sides": {"type": "array", "items": {"type": "string"}}}
+    compare = ToolSpec("compare", "", {"type": "object", "properties": schema, "required": [*schema]}, read_only=True)
+    plan = repair(parse_plan({"steps": steps}, TOOLS), question, [*TOOLS, compare], 6)
+    assert shape(plan) == [("s1", "compare", ()), ("s2", "generate_summary", ())]
+    assert plan.steps[0].arguments["sides"] == ["the warranty of the pump", "the warranty of the mixer"]
     assert plan.repairs
 
 

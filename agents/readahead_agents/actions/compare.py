@@ -1,4 +1,4 @@
-"""The action that compares: each side is searched for by itself, and all are cited."""
+"""The action that compares: each side is searched and written of by itself, and all are cited."""
 
 from __future__ import annotations
 
@@ -6,22 +6,46 @@ import asyncio
 from collections.abc import Sequence
 
 from readahead_agents.actions.result import ActionResult
-from readahead_agents.actions.writing import ActionContext, answered_of, merge_evidence, result_of, write
+from readahead_agents.actions.writing import ActionContext, merge_evidence, write_covered
+from readahead_agents.answering.comparison import Side, told_of
+from readahead_agents.answering.joined import joined
 from readahead_agents.planning.question_kind import question_about
-from readahead_agents.planning.sides import Side, with_all_sides
+
+MAX_SIDE_TOKENS = 96
 
 
 async def compare(context: ActionContext, question: str, sides: Sequence[str]) -> ActionResult:
-    """Compares two sides or more, and says which of them the documents do not tell of."""
+    """Sets two sides or more beside one another, each by what its own passages say.
+
+    The model writes of one side at a time and is shown that side's best statements only: shown all, small models give
+    one side the values of another. Sides that the documents do not tell of are named.
+    """
     named = list(dict.fromkeys(sides))
     asked = [question_about(side, tuple(named), question) for side in named]
     found = await asyncio.gather(*(context.source.search(text, context.asked.top_k) for text in asked))
-    all_sides = [Side(text, tuple(evidence)) for text, evidence in zip(asked, found, strict=True)]
+    all_sides = [Side(*side) for side in zip(named, asked, map(tuple, found), strict=True)]
     told = [side for side in all_sides if context.source.covers(side.question, side.evidence)]
-    evidence = merge_evidence([side.evidence for side in told])
-    written = await write(context, question, "analysis_user", evidence, context.options())
-    answered = await with_all_sides(context.source, answered_of(written), told)
-    missing = [name for name, side in zip(named, all_sides, strict=True) if side not in told]
-    notes = tuple(f"The documents do not tell of {name}." for name in missing)
-    result = result_of(answered, evidence)
-    return result.model_copy(update={"notes": (*result.notes, *notes)})
+    written = await _written(context, told)
+    missing = [f"The documents do not tell of {side.name}." for side in all_sides if side not in told]
+    evidence = merge_evidence([side.evidence for side in told or all_sides])
+    notes = dict.fromkeys(note for result in written for note in result.notes)
+    leads = [f"{side.name[:1].upper()}{side.name[1:]}: " for side in told]
+    text, citations = joined(zip(leads, written, strict=True))
+    return ActionResult(
+        text="\n\n".join(part for part in (text, " ".join(missing)) if part),
+        covered=bool(told),
+        quoted=any(result.quoted for result in written),
+        finish_reason="length" if any(result.finish_reason == "length" for result in written) else "stop",
+        evidence=tuple(evidence),
+        citations=citations,
+        notes=(*notes, *missing),
+    )
+
+
+async def _written(context: ActionContext, told: Sequence[Side]) -> list[ActionResult]:
+    options = context.options(MAX_SIDE_TOKENS)
+    tasks = [
+        write_covered(context, side.question, "answer_user", passages, options)
+        for side, passages in zip(told, told_of(told), strict=True)
+    ]
+    return await asyncio.gather(*tasks)

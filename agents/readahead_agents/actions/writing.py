@@ -12,7 +12,7 @@ from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PromptParts, pack
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message, TokenUsage
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
@@ -61,6 +61,18 @@ async def write(
     if not context.source.covers(task, evidence):
         *_, answered = not_covered(context.source, evidence)
         return result_of(answered, evidence)
+    return await write_covered(context, task, template, evidence, options, reader)
+
+
+async def write_covered(
+    context: ActionContext,
+    task: str,
+    template: str,
+    evidence: Sequence[Evidence],
+    options: CompletionOptions,
+    reader: str = "",
+) -> ActionResult:
+    """As `write`, of evidence that is known to cover the task."""
     parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), f"{task}{reader}", template)
     evidence_tokens = context.settings.evidence_tokens
     packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
@@ -88,19 +100,6 @@ def result_of(answered: Answered, evidence: Sequence[Evidence]) -> ActionResult:
         evidence=tuple(evidence),
         citations=answered.citations,
         notes=answered.notes,
-    )
-
-
-def answered_of(result: ActionResult) -> Answered:
-    """The other way round; what it has cost is in the run's budget."""
-    return Answered(
-        result.text,
-        result.citations,
-        TokenUsage(),
-        result.finish_reason,
-        covered=result.covered,
-        quoted=result.quoted,
-        notes=result.notes,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import merge_evidence
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered, system_text
 from readahead_agents.answering.grounded import grounded_answer
+from readahead_agents.answering.joined import MARKERS, joined
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import as_data, where
 from readahead_agents.answering.quotation import best_quote
@@ -23,13 +23,9 @@ from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import StepResult
 from readahead_agents.limits import Budget
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
-from readahead_agents.planning.action_names import EVIDENCE
-from readahead_agents.planning.question_kind import compared_sides
-from readahead_agents.planning.sides import Side, with_all_sides
+from readahead_agents.planning.action_names import COMPARE
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
-
-_MARKERS = re.compile(r"[ \t]?\[\s*S\d+(?:\s*[,;]\s*S\d+)*\s*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,41 +58,22 @@ class Synthesis:
         written = _once([step.result for step in covered if step.result is not None and not step.server])
         told_by_tools = list(dict.fromkeys(_told_by(step) for step in covered if step.server))
         evidence = merge_evidence([result.evidence for result in written])
-        if len(written) > 1:
-            events = self._merged(question, history, written, evidence)
+        if len(written) == 1 or (written and any(step.step.tool == COMPARE for step in covered)):
+            events = self._as_written(written, evidence)  # merging them, small models forget a side
         elif written:
-            only = written[0]
-            events = self._passed_on(
-                question, only.text, evidence, quoted=only.quoted, finish_reason=only.finish_reason
-            )
+            events = self._merged(question, history, written, evidence)
         else:
             events = self._without_result(question, results, found)
         notes = [*notes, *(note for step in covered if step.result is not None for note in step.result.notes)]
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Answered):
-                    event, added = await self._all_sides(question, event, covered)
-                    for piece in added:
-                        yield piece
                     # only now is known which limits the answer itself has met
                     failures = _failures(results, self.budget)
                     for told in self._ended(event, told_by_tools, failures, notes):
                         yield told
                 else:
                     yield event
-
-    async def _all_sides(
-        self, question: str, answered: Answered, covered: Sequence[StepResult]
-    ) -> tuple[Answered, list[AnswerEvent]]:
-        """A comparison cites all its sides: a small model that merges them tends to forget one."""
-        asked = [step for step in covered if step.step.tool in EVIDENCE]
-        if len(asked) < 2 or compared_sides(question) is None:
-            return answered, []
-        sides = [Side(str(step.step.arguments["question"]), step.result.evidence) for step in asked if step.result]
-        whole = await with_all_sides(self.source, answered, sides)
-        text, new = whole.answer[len(answered.answer) :], whole.citations[len(answered.citations) :]
-        pieces: list[AnswerEvent] = [Token(text, quoted=True)] if text else []
-        return whole, [*pieces, *map(CitationFound, new)]
 
     def _ended(
         self, answered: Answered, told_by_tools: Sequence[str], failures: Sequence[str], notes: Sequence[str]
@@ -121,30 +98,32 @@ class Synthesis:
                     text += event.text if isinstance(event, Token) else ""
                     yield event
         except BudgetExceeded as error:
-            last = (
-                self._cut_off(question, text, evidence)
-                if text
-                else self._side_by_side(question, written, evidence, error)
-            )
+            unmerged = self._as_written(written, evidence, _unmerged(error))
+            last = self._cut_off(question, text, evidence) if text else unmerged
         except LanguageModelError as error:
             if text:
                 raise
-            last = self._side_by_side(question, written, evidence, error)
+            last = self._as_written(written, evidence, _unmerged(error))
         else:
             return
         async with aclosing(last) as events:
             async for event in events:
                 yield event
 
-    def _side_by_side(
-        self, question: str, written: Sequence[ActionResult], evidence: Sequence[Evidence], error: AgentError
+    async def _as_written(
+        self, written: Sequence[ActionResult], evidence: Sequence[Evidence], notes: tuple[str, ...] = ()
     ) -> AsyncGenerator[AnswerEvent, None]:
-        """The findings as they are."""
-        texts = dict.fromkeys(_MARKERS.sub("", result.text) for result in written)
-        note = f"The findings stand side by side, as they could not be merged: {error.message}"
-        ends = {result.finish_reason for result in written}
-        reason: Literal["stop", "length"] = "length" if "length" in ends else "stop"
-        return self._passed_on(question, "\n\n".join(texts), evidence, notes=(note,), finish_reason=reason)
+        """The findings as they are, behind one another, with their own citations."""
+        only = written[0]
+        text, citations = (only.text, only.citations) if len(written) == 1 else joined(("", each) for each in written)
+        yield EvidenceFound(tuple(evidence))
+        yield Token(text)
+        for citation in citations:
+            yield CitationFound(citation)
+        reason: Literal["stop", "length"] = "length" if any(r.finish_reason == "length" for r in written) else "stop"
+        quoted = any(result.quoted for result in written)
+        usage = self.budget.usage
+        yield Answered(text, citations, usage, reason, covered=True, quoted=quoted, notes=notes)
 
     async def _cut_off(
         self, question: str, text: str, evidence: Sequence[Evidence]
@@ -161,30 +140,12 @@ class Synthesis:
         settings = self.settings
         options = self.asked.completion(settings)
         # what no passage supported is no finding; its passages are in the evidence
-        findings = "\n".join(as_data(_MARKERS.sub("", result.text)) for result in written if not result.quoted)
+        findings = "\n".join(as_data(MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
         turns = tuple(turn for turn in history if turn.role != "system")
         parts = PromptParts(system_text(history), turns, tuple(evidence), question, template, findings)
         packed = await pack(self.llm, parts, max_tokens=options.max_tokens, evidence_tokens=settings.evidence_tokens)
         return packed, options
-
-    async def _passed_on(
-        self,
-        question: str,
-        text: str,
-        evidence: Sequence[Evidence],
-        *,
-        quoted: bool = False,
-        notes: tuple[str, ...] = (),
-        finish_reason: Literal["stop", "length"] = "stop",
-    ) -> AsyncGenerator[AnswerEvent, None]:
-        """A text that stands already, cited anew over all evidence of the run."""
-        yield EvidenceFound(tuple(evidence))
-        yield Token(text)
-        citations = await citations_of(self.source, question, text, evidence)
-        for citation in citations:
-            yield CitationFound(citation)
-        yield Answered(text, citations, self.budget.usage, finish_reason, covered=True, quoted=quoted, notes=notes)
 
     async def _without_result(
         self, question: str, results: Sequence[StepResult], found: Sequence[Evidence]
@@ -198,9 +159,16 @@ class Synthesis:
             return
         passage, quote = best_quote(question, found)
         text = f"The closest passage, in {where(passage)}:\n“{quote}”"
-        async with aclosing(self._passed_on(question, text, found, quoted=True)) as events:
-            async for event in events:
-                yield event
+        yield EvidenceFound(tuple(found))
+        yield Token(text)
+        citations = await citations_of(self.source, question, text, found)
+        for citation in citations:
+            yield CitationFound(citation)
+        yield Answered(text, citations, self.budget.usage, "stop", covered=True, quoted=True)
+
+
+def _unmerged(error: AgentError) -> tuple[str, ...]:
+    return (f"The findings stand side by side, as they could not be merged: {error.message}",)
 
 
 def _failures(results: Sequence[StepResult], budget: Budget) -> list[str]:

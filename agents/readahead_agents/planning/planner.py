@@ -26,12 +26,20 @@ _ONE_FACT = (
     '"arguments":{"question":"When does the shop open?"},"depends_on":[]}]}'
 )
 _TWO_SIDES = (
-    '{"reasoning":"Both sides first, then compare.","steps":[{"tool":"query_rag_with_context",'
-    '"arguments":{"question":"What is in the old contract?"},"depends_on":[]},{"tool":"query_rag_with_context",'
-    '"arguments":{"question":"What is in the new contract?"},"depends_on":[]},{"tool":"generate_analysis",'
-    '"arguments":{"question":"Compare the old and the new contract."},"depends_on":["s1","s2"]}]}'
+    '{"reasoning":"Two things are compared.","steps":[{"tool":"compare",'
+    '"arguments":{"question":"Compare the old and the new contract.","sides":["the old contract","the new contract"]},'
+    '"depends_on":[]}]}'
 )
-EXAMPLES = (("When does the shop open?", _ONE_FACT), ("Compare the old and the new contract.", _TWO_SIDES))
+_IN_SHORT = (
+    '{"reasoning":"The rules first, then in short.","steps":[{"tool":"query_rag_with_context",'
+    '"arguments":{"question":"What are the rules of refunds?"},"depends_on":[]},{"tool":"generate_summary",'
+    '"arguments":{"topic":"the rules of refunds"},"depends_on":["s1"]}]}'
+)
+EXAMPLES = (
+    ("When does the shop open?", _ONE_FACT),
+    ("Compare the old and the new contract.", _TWO_SIDES),
+    ("Sum up the rules of refunds.", _IN_SHORT),
+)
 """Plans as they should be; small models follow examples more than instructions."""
 
 

@@ -8,7 +8,7 @@ from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.planning.action_names import ANALYSIS, QUERY, SUMMARY
 from readahead_agents.planning.plan import Plan, Step
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary
-from readahead_agents.planning.rules.comparison import both_sides, comparing_steps
+from readahead_agents.planning.rules.comparison import comparing_steps
 from readahead_agents.planning.rules.order import ordered, renumbered, wait_for_evidence, within_limit
 from readahead_agents.planning.rules.request import Request, Rule
 from readahead_agents.planning.rules.tools import complete_arguments, known_tools, others_on_purpose
@@ -23,7 +23,6 @@ RULES: tuple[Rule, ...] = (
     complete_arguments,
     comparing_steps,
     evidence_first,
-    both_sides,
     what_was_asked,
     within_limit,
     ordered,
