@@ -158,20 +158,29 @@ async def test_attributes_are_kept_changed_and_filtered_by(gateway: Gateway, tmp
     assert await found(is_("eq", "site", "east")) == {"room 1"}
 
 
+def nested(depth: int) -> dict[str, Any]:
+    filters: dict[str, Any] = {"type": "eq", "key": "a", "value": 1}
+    for _ in range(depth):
+        filters = {"type": "and", "filters": [filters]}
+    return filters
+
+
 @pytest.mark.parametrize(
-    "filters",
+    ("filters", "told"),
     [
-        {"type": "near", "key": "a", "value": 1},
-        {"type": "eq", "key": "a"},
-        {"type": "in", "key": "a", "value": 1},
-        {"type": "eq", "key": "a", "value": [1]},
-        {"type": "and", "filters": []},
-        {"type": "gt", "key": "a", "value": True},
+        ({"type": "near", "key": "a", "value": 1}, "'eq', 'ne'"),
+        ({"type": "eq", "key": "a"}, "Field required"),
+        ({"type": "in", "key": "a", "value": 1}, "in compares with a list"),
+        ({"type": "eq", "key": "a", "value": [1]}, "eq compares with one value"),
+        ({"type": "and", "filters": []}, "at least 1 item"),
+        ({"type": "gt", "key": "a", "value": True}, "gt needs a number or a text"),
+        (nested(9), "filters are nested more than 8 deep"),
     ],
+    ids=["kind", "no value", "no list", "a list", "none", "no order", "too deep"],
 )
-async def test_a_filter_that_cannot_be_followed_is_refused(gateway: Gateway, filters: Any) -> None:
+async def test_a_filter_that_cannot_be_followed_is_refused(gateway: Gateway, filters: Any, told: str) -> None:
     store = await gateway.sdk().vector_stores.create(name="x")
-    with pytest.raises(openai.BadRequestError) as raised:
+    with pytest.raises(openai.BadRequestError, match=told) as raised:
         await gateway.sdk().vector_stores.search(store.id, query="oil", filters=filters)
     assert str(raised.value.param).startswith("filters")
 

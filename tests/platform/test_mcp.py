@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, TextContent, TextResourceContents
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, TextResourceContents
 
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from readahead_platform.gateway import mcp_sessions
@@ -123,6 +123,8 @@ async def test_lines_are_found_exactly_or_by_expression_and_in_pages(gateway: Ga
         by_regex = await call(client, "kb_grep", pattern=r"\d+ (hours|months)", regex=True)
         assert [line["page"] for line in by_regex["matches"]] == [2, 3]
         assert (await call(client, "kb_grep", pattern="nowhere"))["note"] == "No line of 'manuals' matches."
+        assert "regex=true" in (await call(client, "kb_grep", pattern=r"\d+ hours"))["note"]
+        assert "regex=true" not in (await call(client, "kb_grep", pattern="nowhere.*", regex=True))["note"]
         assert "'(' is no regular expression" in await refused(client, "kb_grep", pattern="(", regex=True)
         assert "none of ours" in await refused(client, "kb_grep", pattern="pump", cursor="x")
 
@@ -166,7 +168,15 @@ async def test_resources_and_prompts_show_the_same_documents(gateway: Gateway, i
         prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
         assert prompts == ["ask_with_citations", "summarize_document", "compare_documents"]
         prompt = await client.get_prompt("ask_with_citations", {"question": "How heavy?", "kb": "manuals"})
-    assert isinstance(prompt.messages[0].content, TextContent) and "How heavy?" in prompt.messages[0].content.text
+        assert isinstance(prompt.messages[0].content, TextContent) and "How heavy?" in prompt.messages[0].content.text
+        for name, arguments, named in (
+            ("ask_with_citations", None, "needs 'question', 'kb'"),
+            ("ask_with_citations", {"kb": "manuals"}, "needs 'question'"),
+            ("ask", None, "no prompt 'ask'; there are ask_with_citations"),
+        ):
+            with pytest.raises(MCPError, match=named) as refusal:
+                await client.get_prompt(name, arguments)
+            assert refusal.value.code == INVALID_PARAMS
 
 
 async def test_a_call_without_a_key_is_told_how_to_send_one(gateway: Gateway) -> None:

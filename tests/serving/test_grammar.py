@@ -55,6 +55,24 @@ def test_a_schema_that_no_completion_can_follow_is_found_out_before_it_reaches_t
     assert find_problem(Structure("json_schema", json.dumps(UNFOLLOWABLE[name])))
 
 
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "integer", "minimum": 10**300}, "bounds of at most 17 digits"),
+        ({"type": "number", "maximum": -(10**300)}, "bounds of at most 17 digits"),
+        ({"const": 10**400}, "a number that is out of range"),
+    ],
+)
+def test_a_number_that_no_grammar_holds_is_told_in_the_words_of_schemas(schema: Any, told: str) -> None:
+    problem = find_problem(Structure("json_schema", json.dumps(schema)))
+    assert problem is not None and told in problem and "regex" not in problem
+
+
+def test_bounds_of_seventeen_digits_are_followed() -> None:
+    schema = {"type": "integer", "minimum": -(10**17 - 1), "maximum": 10**17 - 1}
+    assert find_problem(Structure("json_schema", json.dumps(schema))) is None
+
+
 def test_a_large_schema_that_can_be_followed_passes() -> None:
     names = [f"p{n}" for n in range(1900)]
     schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": names}

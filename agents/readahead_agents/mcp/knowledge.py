@@ -38,6 +38,8 @@ DOCUMENTS_LISTED = 100
 LINES_LISTED = 50
 READ_CHARS = 16_000
 """Text of one reading: about 4,000 tokens."""
+_LITERAL = re.compile(r"[^\\^$*+?|()\[\]{}]*")
+"""What no regular expression would be written for."""
 _PAGES = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
 
 Tell = Callable[[str], Awaitable[None]]
@@ -93,6 +95,8 @@ class Knowledge:
         )
         if more:
             note += " There may be more."
+        if not matches and not is_regex and not _LITERAL.fullmatch(pattern):
+            note += " The pattern was taken letter for letter: pass regex=true to take it as a regular expression."
         return Lines(matches=matches, note=note, next_cursor=str(start + len(found)) if more and found else None)
 
     async def read(self, document_id: str, pages: str | None, cursor: str | None) -> DocumentPages:

@@ -6,11 +6,12 @@ import base64
 import binascii
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import Resource, ToolAnnotations
+from mcp.types import INVALID_PARAMS, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
 from pydantic import Field
 
 from readahead_agents.errors import AgentError
@@ -68,7 +69,8 @@ def knowledge_server(caller: Caller, *, version: str, writes: bool) -> MCPServer
 
 
 class _KnowledgeServer(MCPServer):
-    """Lists the caller's knowledge bases as resources; the SDK lists only what is the same for everyone."""
+    """Lists the caller's knowledge bases as resources, as the SDK lists only what is the same for everyone; and says
+    what is wrong with a prompt's arguments."""
 
     def __init__(self, caller: Caller, version: str) -> None:
         super().__init__(
@@ -80,6 +82,18 @@ class _KnowledgeServer(MCPServer):
             subscriptions=False,
         )
         self._caller = caller
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Raises `MCPError`, invalid params, where the SDK would tell an error without a code."""
+        prompts = {prompt.name: prompt for prompt in await self.list_prompts()}
+        if name not in prompts:
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}; there are {', '.join(prompts)}.")
+        needed = [each.name for each in prompts[name].arguments or () if each.required]
+        if missing := [each for each in needed if each not in (arguments or {})]:
+            raise MCPError(INVALID_PARAMS, f"The prompt {name!r} needs {', '.join(map(repr, missing))}.")
+        return await super().get_prompt(name, arguments, context)
 
     async def list_resources(self) -> list[Resource]:
         listed = await self._caller().knowledge_bases(None, None)

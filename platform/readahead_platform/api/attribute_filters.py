@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from readahead_retrieval.types import Attributes
 
@@ -59,7 +60,17 @@ class Compound(BaseModel):
         return all(each) if self.type == "and" else any(each)
 
 
-Filter = Annotated[Comparison | Compound, Field(union_mode="smart")]
+_JOINED, _COMPARED = "and, or", "a comparison"
+"""No identifiers, so that errors do not take them for fields."""
+
+
+def _branch(value: Any) -> str:
+    """Chosen by `type`, so that what is wrong is told of the branch that was meant."""
+    kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
+    return _JOINED if kind in ("and", "or") else _COMPARED
+
+
+Filter = Annotated[Annotated[Comparison, Tag(_COMPARED)] | Annotated[Compound, Tag(_JOINED)], Discriminator(_branch)]
 
 
 def _kind(value: object) -> type:

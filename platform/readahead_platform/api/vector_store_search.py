@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from readahead_platform.api.attribute_filters import Comparison, Compound
+from readahead_platform.api.attribute_filters import Filter
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
@@ -33,7 +33,7 @@ class SearchRequest(BaseModel):
 
     query: str | Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES)]
     max_num_results: int = Field(default=10, ge=1, le=50)
-    filters: Comparison | Compound | None = None
+    filters: Filter | None = None
     ranking_options: RankingOptions = RankingOptions()
     rewrite_query: bool = False
 
@@ -64,7 +64,7 @@ async def _found(store: str, body: SearchRequest, query: str, tenant: str, libra
 
 
 async def _files(
-    tenant: str, store: str, context: GatewayContext, filters: Comparison | Compound | None
+    tenant: str, store: str, context: GatewayContext, filters: Filter | None
 ) -> dict[str, Attachment]:
     """By document, the oldest of its files that passes the filters."""
     files: dict[str, Attachment] = {}

@@ -25,8 +25,10 @@ _EXPLAINED = {
     "NoExtensionBias": "nothing satisfies it, or only a text without end",
     "Too many items": "it nests without end, or leaves too much open at once",
     "Current row has": "it leaves too much open at once: make properties required, or give fewer alternatives",
+    "Failed to generate regex for": "a `minimum` or `maximum` is out of range: give bounds of at most 17 digits",
+    "number out of range": "it holds a number that is out of range",
 }
-"""What llguidance means by the errors that come of a structure's size or shape."""
+"""What llguidance means by the errors that come of a structure's size or shape, or of its numbers."""
 _STRUCTURES = {
     "json_schema": ("JSON schema", "response_format", "invalid_json_schema"),
     "regex": ("regular expression", "structured_outputs.regex", "invalid_regex"),
@@ -88,7 +90,7 @@ def find_problem(structure: Structure) -> str | None:
             return f"it is over {MAX_STRUCTURE_BYTES} bytes"
         matcher = LLMatcher(_byte_tokenizer(), _compiled(structure), limits=_limits())
     except ValueError as error:  # lone surrogates, which no UTF-8 holds, are one
-        return str(error)
+        return _explained(str(error))
     for _ in range(_PROBED_TOKENS):
         allowed = int.from_bytes(matcher.compute_bitmask(), "little")
         if matcher.is_stopped():
@@ -101,7 +103,10 @@ def _error_of(matcher: Any) -> str | None:
     """The matcher never raises."""
     if not matcher.is_error():
         return None
-    error = str(matcher.get_error()).removesuffix("<non-verbose/>").strip()
+    return _explained(str(matcher.get_error()).removesuffix("<non-verbose/>").strip())
+
+
+def _explained(error: str) -> str:
     return next((meaning for fragment, meaning in _EXPLAINED.items() if fragment in error), error)
 
 
