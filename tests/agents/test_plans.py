@@ -76,11 +76,13 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
         step("query_rag_with_context", question="What is the warranty of the pump?"),
         step("generate_analysis", ["s1"], question=question),
         step("generate_summary", ["s2"], topic="the warranty"),
+        step("extract_table", question="the warranty"),
     ]
     schema = {"question": {"type": "string"}, "sides": {"type": "array", "items": {"type": "string"}}}
     compare = ToolSpec("compare", "", {"type": "object", "properties": schema, "required": [*schema]}, read_only=True)
-    plan = repair(parse_plan({"steps": steps}, TOOLS), question, [*TOOLS, compare], 6)
-    assert shape(plan) == [("s1", "compare", ()), ("s2", "generate_summary", ())]
+    tools = [*TOOLS, compare, tool("extract_table", question="string")]
+    plan = repair(parse_plan({"steps": steps}, tools), question, tools, 6)
+    assert shape(plan) == [("s1", "compare", ()), ("s2", "extract_table", ())]
     assert plan.steps[0].arguments["sides"] == ["the warranty of the pump", "the warranty of the mixer"]
     assert plan.repairs
 

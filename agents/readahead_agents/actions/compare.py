@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
+from itertools import starmap
 
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext, merge_evidence, write_covered
-from readahead_agents.answering.comparison import Side, told_of
+from readahead_agents.answering.comparison import Side, Told, told_of
 from readahead_agents.answering.joined import joined
+from readahead_agents.answering.quotation import Quotation
+from readahead_agents.answering.support import numbers
 from readahead_agents.planning.question_kind import question_about
 
-MAX_SIDE_TOKENS = 96
+MAX_SIDE_TOKENS = 64
 
 
 async def compare(context: ActionContext, question: str, sides: Sequence[str]) -> ActionResult:
@@ -42,10 +46,19 @@ async def compare(context: ActionContext, question: str, sides: Sequence[str]) -
     )
 
 
-async def _written(context: ActionContext, told: Sequence[Side]) -> list[ActionResult]:
+async def _written(context: ActionContext, sides: Sequence[Side]) -> list[ActionResult]:
+    return await asyncio.gather(*starmap(partial(_of_side, context), zip(sides, told_of(sides), strict=True)))
+
+
+async def _of_side(context: ActionContext, side: Side, told: Told) -> ActionResult:
+    """The model's words where the passages bear them out and they give the best statement's figures, if it has any;
+    else that statement, as a quotation."""
     options = context.options(MAX_SIDE_TOKENS)
-    tasks = [
-        write_covered(context, side.question, "answer_user", passages, options)
-        for side, passages in zip(told, told_of(told), strict=True)
-    ]
-    return await asyncio.gather(*tasks)
+    written = await write_covered(context, side.question, "answer_user", told.passages, options)
+    figures = numbers(told.best.text)
+    if not written.quoted and (not figures or figures & numbers(written.text)):
+        return written
+    quoted = Quotation((told.best,), "Quoted from")
+    citations = await quoted.cited(context.source, quoted.text)
+    update = {"text": quoted.text, "citations": citations, "quoted": True, "finish_reason": "stop"}
+    return written.model_copy(update=update)

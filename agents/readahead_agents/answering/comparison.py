@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.answering.units import Unit
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.types import Evidence
 
@@ -41,14 +42,25 @@ class Side:
     evidence: tuple[Evidence, ...]
 
 
-def told_of(sides: Sequence[Side]) -> list[tuple[Evidence, ...]]:
-    """For each side the passages cut to its best statements, in the passages' order.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the documents tell of one side."""
+
+    passages: tuple[Evidence, ...]
+    """Cut to the side's best statements, in their order."""
+    best: Unit
+    """The statement that tells most; of the passage as it was found."""
+
+
+def told_of(sides: Sequence[Side]) -> list[Told]:
+    """What is told of each side, for sides with evidence.
 
     A statement counts by how it answers the side's question; more where it has the words that tell the side from the
     others, and where it is about what the others' statements are about, as figures of one measure are.
     """
     known = [list(islice(ranked(side.question, _own(side, sides)), LOOKED_AT)) for side in sides]
-    return [_cut(side, _chosen(side, number, sides, known)) for number, side in enumerate(sides)]
+    chosen = [_chosen(side, number, sides, known) for number, side in enumerate(sides)]
+    return [Told(_cut(statements), statements[0].unit) for statements in chosen]
 
 
 def _own(side: Side, sides: Sequence[Side]) -> tuple[Evidence, ...]:
@@ -131,7 +143,7 @@ def _fitting(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield statement
 
 
-def _cut(side: Side, statements: Sequence[Statement]) -> tuple[Evidence, ...]:
+def _cut(statements: Sequence[Statement]) -> tuple[Evidence, ...]:
     """The passages with nothing but these statements; rows keep the header of their table."""
     texts: dict[int, tuple[Evidence, list[str]]] = {}
     for statement in sorted(statements, key=lambda each: (each.rank, each.start)):

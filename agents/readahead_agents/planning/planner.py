@@ -30,16 +30,7 @@ _TWO_SIDES = (
     '"arguments":{"question":"Compare the old and the new contract.","sides":["the old contract","the new contract"]},'
     '"depends_on":[]}]}'
 )
-_IN_SHORT = (
-    '{"reasoning":"The rules first, then in short.","steps":[{"tool":"query_rag_with_context",'
-    '"arguments":{"question":"What are the rules of refunds?"},"depends_on":[]},{"tool":"generate_summary",'
-    '"arguments":{"topic":"the rules of refunds"},"depends_on":["s1"]}]}'
-)
-EXAMPLES = (
-    ("When does the shop open?", _ONE_FACT),
-    ("Compare the old and the new contract.", _TWO_SIDES),
-    ("Sum up the rules of refunds.", _IN_SHORT),
-)
+EXAMPLES = (("When does the shop open?", _ONE_FACT), ("Compare the old and the new contract.", _TWO_SIDES))
 """Plans as they should be; small models follow examples more than instructions."""
 
 

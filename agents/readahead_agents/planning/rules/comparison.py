@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from readahead_agents.planning.action_names import ANALYSIS, COMPARE, EVIDENCE
+from readahead_agents.planning.action_names import ANALYSIS, COMPARE, EVIDENCE, SUMMARY
 from readahead_agents.planning.plan import Step
 from readahead_agents.planning.plan_schema import MAX_ITEMS, fits
-from readahead_agents.planning.question_kind import compared_sides
+from readahead_agents.planning.question_kind import asks_for_summary, compared_sides
 from readahead_agents.planning.rules.request import Request, Steps, asked_by
 from readahead_agents.text import words
 
 
 def comparing_steps(steps: Steps, request: Request) -> tuple[Steps, str]:
-    """A question that names two sides is compared by `compare`, which searches for each: other queries and analyses
-    would only repeat it. Where the question names none, a step that does not either is an analysis."""
+    """A question that names two sides is compared by `compare`, which searches for each: other queries, analyses and
+    summaries that nobody asked for would only repeat it. Where the question names none, a step that does not either is
+    an analysis."""
     if COMPARE not in request.tools:
         return steps, ""
     sides = compared_sides(request.question)
@@ -35,8 +36,8 @@ def _analysed(steps: Steps, request: Request) -> Steps:
 def _compared(steps: Steps, request: Request, sides: tuple[str, str]) -> Steps:
     given = next((step for step in steps if step.tool == COMPARE and _compares(step, sides)), None)
     one = given or Step("compare", COMPARE, {"question": request.question, "sides": list(sides)})
-    others = (step for step in steps if step.tool not in (*EVIDENCE, ANALYSIS, COMPARE))
-    return (one, *others)
+    repeating = (*EVIDENCE, ANALYSIS, COMPARE, *(() if asks_for_summary(request.question) else (SUMMARY,)))
+    return (one, *(step for step in steps if step.tool not in repeating))
 
 
 def _compares(step: Step, sides: tuple[str, str]) -> bool:
