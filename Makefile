@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt bench clean
+.PHONY: help up test check fmt bench bench-peers clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: $(VENV)/.runtime ## set up, start everything with the sample documents, print the address
 	@$(BIN)/readahead up --samples sample_docs $(ARGS)
@@ -30,6 +30,9 @@ fmt: $(VENV)/.dev ## format and mend what the linter can mend
 
 bench: $(VENV)/.runtime ## time chat at concurrency 1, 4 and 16 on this machine
 	$(BIN)/readahead bench chat $(ARGS)
+
+bench-peers: $(VENV)/.runtime ## beside vLLM and llama.cpp, which are installed into a cache of their own (half an hour, 5 GB)
+	@$(BIN)/readahead bench peers $(ARGS)
 
 clean: ## remove the environment and caches (documents and models stay)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

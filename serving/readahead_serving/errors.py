@@ -12,6 +12,7 @@ ServingError
 ├── GenerationFailed              the engine gave one request up; others are unharmed
 ├── CannotListen                  the server's address can't be had
 ├── BenchFailed                   a benchmark can't run, or measured nothing
+│   └── PeerAbsent                another server can't be had on this machine
 └── ModelLoadError                a model's files are missing, damaged or of an unknown kind
 """
 
@@ -120,6 +121,10 @@ class CannotListen(ServingError):
 
 class BenchFailed(ServingError):
     """A benchmark can't run, or measured nothing."""
+
+
+class PeerAbsent(BenchFailed):
+    """Another server can't be installed, built or started here; a comparison goes on without it."""
 
 
 class ModelLoadError(ServingError):

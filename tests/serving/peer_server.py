@@ -1,6 +1,7 @@
 """Another maker's OpenAI-compatible server, as small as one can be: no packs, no metrics, no cached tokens told.
 
-Run as a process of its own: `python peer_server.py ROOM` prints its port. Beyond ROOM requests at a time it says 429.
+Run as a process of its own: `python peer_server.py ROOM [PORT]` prints its port. Beyond ROOM requests at a time it says
+429.
 """
 
 from __future__ import annotations
@@ -65,6 +66,6 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     Handler.room = threading.Semaphore(int(sys.argv[1]))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0), Handler)
     print(server.server_port, flush=True)
     server.serve_forever()

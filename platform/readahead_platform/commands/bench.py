@@ -24,17 +24,24 @@ def bench(
     peer: Annotated[
         list[str] | None, typer.Option(help="Another server that gets the same load by turns; may be repeated.")
     ] = None,
-    folder: Annotated[Path, typer.Option(help="PDFs that `ingest` takes.")] = Path("sample_docs"),
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="PDFs that `ingest` takes; where `peers` installs; where `curves` writes."),
+    ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Vectors that `search` searches.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Time a server under load."""
     from readahead_platform.commands.bench_retrieval import WORKLOADS, bench_retrieval
+    from readahead_platform.commands.bench_studies import STUDIES, run_study
 
     levels = _levels(concurrency)
     settings = read_settings().settings
     if workload in WORKLOADS:
         bench_retrieval(workload, settings, folder=folder, size=size, queries=requests, as_json=as_json)
+        return
+    if workload in STUDIES:
+        run_study(workload, settings, folder=folder, as_json=as_json)
         return
     from readahead_serving.bench.runner import BenchOptions, run_bench
 
@@ -47,7 +54,7 @@ def bench(
         prefix_tokens=prefix_tokens,
         peers=tuple(peer or ()),
     )
-    run_bench(workload, options, settings.serving, as_json=as_json, others=WORKLOADS)
+    run_bench(workload, options, settings.serving, as_json=as_json, others={**WORKLOADS, **STUDIES})
 
 
 def _levels(text: str | None) -> tuple[int, ...] | None:

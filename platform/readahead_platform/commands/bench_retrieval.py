@@ -17,20 +17,26 @@ from readahead_retrieval.bench.runner import QUERIES, VECTORS, WORKLOADS, BenchO
 __all__ = ["WORKLOADS", "bench_retrieval"]
 
 
+_SAMPLES = Path("sample_docs")
+
+
 def bench_retrieval(
-    workload: str, settings: Settings, *, folder: Path, size: int | None, queries: int | None, as_json: bool
+    workload: str, settings: Settings, *, folder: Path | None, size: int | None, queries: int | None, as_json: bool
 ) -> None:
     """Runs it and prints its report, with the machine and its load."""
     from readahead_platform.commands.models import ensure_models
     from readahead_platform.commands.progress import progress_view
+    from readahead_platform.own_embedder import own_embedder
     from readahead_serving.bench.hardware import describe_hardware
 
-    model = None
+    folder, model = folder or _SAMPLES, None
     if workload == "ingest":
         if not any(folder.rglob("*.pdf")):
             raise typer.BadParameter(f"{folder} holds no PDF.", param_hint="--folder")
         (model,) = ensure_models(settings, [settings.serving.embedding_model], as_json=as_json)
-    options = BenchOptions(folder, model, size or VECTORS, queries or QUERIES)
+    options = BenchOptions(
+        folder, model, size or VECTORS, queries or QUERIES, embedder=lambda path: own_embedder(path, settings.serving)
+    )
     with progress_view(as_json=as_json) as view:
         measured = run(
             workload, options, settings.retrieval, lambda stage, done, total: view.update(workload, stage, done, total)

@@ -17,10 +17,15 @@ def describe_hardware() -> dict[str, Any]:
         "cpu": cpuinfo.get("model name") or platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "amx": "amx_tile" in cpuinfo.get("flags", "").split(),
+        "amx": "amx_tile" in cpu_flags(),
         "os": platform.platform(),
         "python": platform.python_version(),
     }
+
+
+def cpu_flags() -> frozenset[str]:
+    """What the processor can do, by Linux's names; empty elsewhere."""
+    return frozenset(_cpuinfo().get("flags", "").split())
 
 
 def _cpuinfo() -> dict[str, str]:

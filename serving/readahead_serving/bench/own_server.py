@@ -1,13 +1,15 @@
-"""A server of our own for a benchmark that names none: started on a free port, stopped afterwards."""
+"""Servers that a benchmark starts itself, on a free port of this machine, and stops afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
@@ -28,11 +30,28 @@ def free_port() -> int:
 
 @dataclass(frozen=True, slots=True)
 class OwnServer:
-    """A running server of our own."""
+    """A running server that this benchmark started."""
 
     url: str
     """Up to /v1."""
     process: asyncio.subprocess.Process
+    start_s: float
+    """Seconds from starting the process until it was ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a server is started."""
+
+    command: Sequence[str]
+    address: str
+    """http://host:port, without /v1."""
+    ready_path: str = "/health/ready"
+    """Answers 200 once the server is ready."""
+    environment: Mapping[str, str] | None = None
+    """Beside the one we have."""
+    log: Path | None = None
+    """Where its output goes; by default standard output is dropped and standard error is ours."""
 
 
 @contextlib.asynccontextmanager
@@ -40,30 +59,53 @@ async def own_server(settings: ServingSettings) -> AsyncIterator[OwnServer]:
     """Runs a server of these settings on a free port of this machine, without a key.
 
     Raises:
-        BenchFailed: It ended, or was not ready in time. What it said stands on standard error.
+        BenchFailed: As `launched`.
     """
     here = settings.model_copy(update={"host": "127.0.0.1", "port": free_port(), "api_key": ""})
     command = [sys.executable, "-m", "readahead_serving", here.model_dump_json()]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
-    address = f"http://{here.host}:{here.port}"
+    async with launched(Launch(command, f"http://{here.host}:{here.port}")) as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def launched(launch: Launch) -> AsyncIterator[OwnServer]:
+    """Starts a server, waits until it is ready, and stops it at the end, however that comes.
+
+    Raises:
+        BenchFailed: It ended, or was not ready in time. What it said stands in its log, or on standard error.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    process = await _start(launch)
     try:
         async with asyncio.timeout(_START_S):
-            await _until_ready(address, process)
-        yield OwnServer(f"{address}/v1", process)
+            await _until_ready(launch, process)
+        yield OwnServer(f"{launch.address}/v1", process, round(loop.time() - began, 2))
     except TimeoutError as error:
         raise BenchFailed(f"The server wasn't ready within {_START_S:.0f} s.") from error
     finally:
         await _stop(process)
 
 
-async def _until_ready(address: str, process: asyncio.subprocess.Process) -> None:
+async def _start(launch: Launch) -> asyncio.subprocess.Process:
+    environment = {**os.environ, **launch.environment} if launch.environment else None
+    if launch.log is None:
+        return await asyncio.create_subprocess_exec(*launch.command, stdout=asyncio.subprocess.DEVNULL, env=environment)
+    with launch.log.open("wb") as log:
+        return await asyncio.create_subprocess_exec(
+            *launch.command, stdout=log, stderr=asyncio.subprocess.STDOUT, env=environment
+        )
+
+
+async def _until_ready(launch: Launch, process: asyncio.subprocess.Process) -> None:
     async with httpx.AsyncClient(timeout=5.0) as http:
         while process.returncode is None:
             with contextlib.suppress(httpx.HTTPError):
-                if (await http.get(f"{address}/health/ready")).status_code == httpx.codes.OK:
+                if (await http.get(f"{launch.address}{launch.ready_path}")).status_code == httpx.codes.OK:
                     return
             await asyncio.sleep(_PROBE_S)
-    raise BenchFailed(f"The server ended with code {process.returncode} before it was ready.")
+    told = "" if launch.log is None else f" Its words are in {launch.log}."
+    raise BenchFailed(f"The server ended with code {process.returncode} before it was ready.{told}")
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import shlex
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rich.console import Console
-
 from readahead_serving.bench.client import LoadClient, Target, first_model
 from readahead_serving.bench.hardware import describe_hardware
+from readahead_serving.bench.load import closed_loop
+from readahead_serving.bench.output import print_json, print_lines, print_tables
 from readahead_serving.bench.own_server import own_server
 from readahead_serving.bench.probe import ServerProbe
 from readahead_serving.bench.report import as_tables, ratios, summarise
@@ -24,7 +25,8 @@ from readahead_serving.bench.workloads.chat import chat_requests
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
 
-_UNBOUNDED = 10_000
+_WARM_UP_TOKENS = 4
+"""Of as many chats as there will be users, before the clock runs: servers compile or allocate for each batch size."""
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -66,26 +68,26 @@ def run_bench(
     Raises:
         BenchFailed: No such workload, no server, or not one request finished.
     """
-    console = Console(soft_wrap=as_json, highlight=False)
     if workload == "list":
-        listed = {one.name: one.description for one in WORKLOADS.values()} | dict(others)
-        lines = [json.dumps({"workloads": listed})] if as_json else [f"{name}: {text}" for name, text in listed.items()]
-        console.print("\n".join(lines), markup=False)
+        _print_list({one.name: one.description for one in WORKLOADS.values()} | dict(others), as_json=as_json)
         return
     if workload not in WORKLOADS:
-        raise BenchFailed(f"No workload {workload!r}; there is {', '.join(WORKLOADS)}.")
+        raise BenchFailed(f"No workload {workload!r}; there is {', '.join((*WORKLOADS, *others))}.")
     report = asyncio.run(measure(WORKLOADS[workload], options, settings))
     messages = report["metrics"]["error_messages"]
     if not report["metrics"]["requests_per_s"]:
         raise BenchFailed(f"Not one request finished: {', '.join(messages)}.")
     if as_json:
-        console.print(json.dumps(report), markup=False)
+        print_json(report)
     else:
-        tables = as_tables(report)
-        # A terminal may wrap a wide table and a pipe has no width: no figure is ever cut off.
-        unbounded = console.options.update_width(_UNBOUNDED)
-        console.width = max(console.width, *(console.measure(table, options=unbounded).maximum for table in tables))
-        console.print(*tables, *(f"{count} failed: {text}" for text, count in messages.items()), sep="\n")
+        print_tables(as_tables(report), [f"{count} failed: {text}" for text, count in messages.items()])
+
+
+def _print_list(listed: Mapping[str, str], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"workloads": dict(listed)})
+    else:
+        print_lines(f"{name}: {text}" for name, text in listed.items())
 
 
 async def measure(workload: Workload, options: BenchOptions, settings: ServingSettings) -> dict[str, Any]:
@@ -102,9 +104,6 @@ async def measure(workload: Workload, options: BenchOptions, settings: ServingSe
         targets += [Target(peer, await first_model(peer, ""), "") for peer in map(_with_v1, options.peers)]
         benches = [(await stack.enter_async_context(LoadClient(target)), ServerProbe(target)) for target in targets]
         runs: list[list[dict[str, Any]]] = [[] for _ in targets]
-        for client, _ in benches:
-            if not workload.needs_own_server:
-                await client.send(chat_requests(1, 4)[0])  # warm-up, not counted
         for level in options.concurrency or workload.concurrency:
             for (client, probe), levels in zip(benches, runs, strict=True):
                 levels.append(await _level(workload, options, settings, client, probe, level))
@@ -149,6 +148,8 @@ async def _level(
         prefix_tokens=options.prefix_tokens or workload.prefix_tokens,
         goal=workload.goal,
     )
+    if not workload.needs_own_server:
+        await closed_loop(client, chat_requests(concurrency, _WARM_UP_TOKENS), concurrency)
     outcome = await workload.run(bench)
     load = outcome.load | {
         "concurrency": concurrency,
@@ -165,8 +166,9 @@ async def _server(workload: Workload, options: BenchOptions, settings: ServingSe
     if workload.needs_own_server:
         yield ""
     elif options.url is None:
-        async with own_server(settings) as server:
-            yield server.url
+        with tempfile.TemporaryDirectory(prefix="readahead-bench-") as packs:
+            async with own_server(settings.model_copy(update={"packs_dir": Path(packs)})) as server:
+                yield server.url
     else:
         yield _with_v1(options.url)
 

@@ -11,11 +11,13 @@ from readahead_serving.bench.workloads.kb_questions import KB_QUESTIONS
 from readahead_serving.bench.workloads.long_prefill import LONG_PREFILL
 from readahead_serving.bench.workloads.overload import OVERLOAD
 from readahead_serving.bench.workloads.pack_restart import PACK_RESTART
+from readahead_serving.bench.workloads.quoting import QUOTING
 
 WORKLOADS = {
     workload.name: workload
     for workload in (
         CHAT,
+        QUOTING,
         KB_QUESTIONS,
         KB_PRESSURE,
         AGENTS,

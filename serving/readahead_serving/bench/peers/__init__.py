@@ -1,0 +1,1 @@
+"""Other LLM servers on this machine, for a comparison that anybody can repeat."""

@@ -1,0 +1,111 @@
+"""What is measured: every figure a ratio within one run, or a count."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from readahead_serving.bench.own_server import own_server
+from readahead_serving.bench.runner import BenchOptions, measure
+from readahead_serving.bench.workloads import WORKLOADS
+from readahead_serving.engine.shared_attention import attend_run
+from readahead_serving.settings import ServingSettings
+
+Figures = Mapping[str, float | None]
+
+_PACK_TOKENS = 1500
+_STORM = 60
+_READERS, _KEYS, _KV_HEADS, _GROUP, _HEAD_DIM = 16, 4000, 3, 3, 64
+_TURNS = 15
+
+
+async def measure_figures(settings: ServingSettings, tell: Callable[[str], None]) -> dict[str, float | None]:
+    """Starts servers of these settings and measures every figure; a minute or two in all."""
+    with tempfile.TemporaryDirectory(prefix="readahead-bench-") as packs:
+        settings = settings.model_copy(update={"packs_dir": Path(packs), "embedding_model": ""})
+        async with own_server(settings) as server:
+            tell("questions on a pack")
+            questions = await _level(settings, "w1", server.url, (1, 16), None)
+            tell("clients that hang up")
+            storm = await _level(settings, "w6", server.url, (8,), _STORM)
+        tell("a pack after a restart")
+        restart = await _level(settings, "pack-restart", None, (1,), None)
+    tell("attention")
+    return {
+        **question_figures(*(run["metrics"] for run in questions["runs"])),
+        **restart_figures(restart["metrics"]),
+        "cancelled_tokens_leaked": storm["metrics"].get("leaked_tokens"),
+        "attention_16_readers_shared_over_each": shared_over_each(),
+    }
+
+
+def question_figures(one: Mapping[str, Any], many: Mapping[str, Any]) -> dict[str, float | None]:
+    """Of questions on one pack, asked by one user and by sixteen."""
+    told = sum(level["prompt_tokens"] - level["cached_tokens"] for level in (one, many))
+    computed = sum(level["engine_computed_tokens"] for level in (one, many))
+    possible = sum(level["theoretical_cached_tokens"] for level in (one, many))
+    cached = sum(level["cached_tokens"] for level in (one, many))
+    return {
+        "pack_first_token_over_cold": _over(one["ttft_ms"]["p50"], one["cold_ttft_ms"]),
+        "questions_cached_share": _over(cached, possible),
+        "tokens_computed_unaccounted": computed - told,
+        "throughput_16_users_over_1": _over(many["output_tokens_per_s"], one["output_tokens_per_s"]),
+    }
+
+
+def restart_figures(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Of a pack before and after kill -9."""
+    told = metrics["prompt_tokens"] - metrics["cached_tokens"]
+    return {
+        "restart_first_token_over_resident": _over(metrics["after_restart_ttft_ms"], metrics["before_kill_ttft_ms"]),
+        "restart_cached_share": _over(metrics["cached_tokens_of_first"], metrics["prompt_tokens_of_first"]),
+        "restart_tokens_unaccounted": metrics["engine_computed_tokens"] - told,
+    }
+
+
+def shared_over_each() -> float:
+    """Attention of many readers over one run of keys: their queries stacked, over one reader after another."""
+    keys, values = (torch.randn(_KV_HEADS, _KEYS, _HEAD_DIM, dtype=torch.bfloat16) for _ in range(2))
+    q = torch.randn(_KV_HEADS, _READERS * _GROUP, _HEAD_DIM, dtype=torch.bfloat16)
+    each = [part.contiguous() for part in torch.split(q, _GROUP, dim=1)]
+
+    def shared() -> None:
+        attend_run(q, keys, values)
+
+    def separate() -> None:
+        for part in each:
+            attend_run(part, keys, values)
+
+    with torch.inference_mode():
+        return by_turns(shared, separate)
+
+
+def by_turns(one: Callable[[], None], other: Callable[[], None]) -> float:
+    """The first's median time over the other's, taken by turns so that a machine's moods meet both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(_TURNS + 1):
+        for variant, spent in zip((one, other), times, strict=True):
+            began = time.perf_counter()
+            variant()
+            if turn:  # the first is slow
+                spent.append(time.perf_counter() - began)
+    return statistics.median(times[0]) / statistics.median(times[1])
+
+
+async def _level(
+    settings: ServingSettings, workload: str, url: str | None, users: tuple[int, ...], requests: int | None
+) -> dict[str, Any]:
+    options = BenchOptions(url=url, concurrency=users, requests=requests, prefix_tokens=_PACK_TOKENS)
+    if workload == "w6":
+        options = BenchOptions(url=url, concurrency=users, requests=requests)
+    return await measure(WORKLOADS[workload], options, settings)
+
+
+def _over(one: float | None, other: float | None) -> float | None:
+    return one / other if one is not None and other else None
