@@ -6,21 +6,22 @@ Needs READAHEAD_TEST_DATA, a folder with retrieval/ (BEIR folders) and qa/ (PDFs
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 
-from readahead_retrieval.embedders.local import LocalEmbedder
+from readahead_platform.own_embedder import own_embedder
 from readahead_retrieval.embedders.windowed import WindowedEmbedder
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.evaluation.dataset import read_dataset
 from readahead_retrieval.evaluation.documents import evaluate_documents
 from readahead_retrieval.evaluation.passages import evaluate_dataset
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.tokens import TokenCounter, TokenizerCounter
+from readahead_retrieval.tokens import TokenizerCounter
+from readahead_serving.settings import ServingSettings
 
 ROOT = Path(os.environ.get("READAHEAD_TEST_DATA", "nowhere"))
 CANDIDATES = RetrievalSettings().candidates
@@ -43,13 +44,15 @@ class WithoutMeaning:
 
 
 @pytest.fixture
-def counter(minilm_path: Path) -> TokenCounter:
+def counter(minilm_path: Path) -> TokenizerCounter:
     return TokenizerCounter.from_file(minilm_path / "tokenizer.json")
 
 
 @pytest.fixture
-async def minilm(minilm_path: Path, counter: TokenCounter) -> Embedder:
-    return WindowedEmbedder(await LocalEmbedder.load(minilm_path), counter)
+async def minilm(minilm_path: Path, counter: TokenizerCounter) -> AsyncIterator[Embedder]:
+    """As the service computes it with its default settings: in bfloat16 where the processor does."""
+    async with own_embedder(minilm_path, ServingSettings()) as embedder:
+        yield WindowedEmbedder(embedder, counter)
 
 
 async def _measured(name: str, embedder: Embedder) -> dict[str, float]:
@@ -88,7 +91,7 @@ async def test_claims_of_science_find_their_abstracts(minilm: Embedder) -> None:
 
 
 async def test_questions_about_real_documents_find_the_page_of_the_evidence(
-    minilm: Embedder, counter: TokenCounter, tmp_path: Path
+    minilm: Embedder, counter: TokenizerCounter, tmp_path: Path
 ) -> None:
     report = await evaluate_documents(ROOT / "qa", RetrievalSettings(home=tmp_path), minilm, counter)
     assert report.metrics["hit@5"] >= 0.9

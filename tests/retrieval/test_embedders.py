@@ -23,14 +23,17 @@ QUICK = Patience(timeout_s=20, attempts=3, backoff_s=0.001)
 
 
 @asynccontextmanager
-async def serving(answer: Callable[[Request], Any], window: int | None = 256) -> AsyncIterator[str]:
+async def serving(
+    answer: Callable[[Request], Any], window: int | None = 256, revision: Callable[[], str | None] = lambda: None
+) -> AsyncIterator[str]:
     """A server with these embeddings on a free port; gives its base URL."""
     app = FastAPI()
     app.post("/v1/embeddings")(answer)
 
     @app.get("/v1/models")
     async def models() -> dict[str, object]:
-        return {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": window}]}
+        entry = {"id": "m", "object": "model", "max_model_len": window, "revision": revision()}
+        return {"object": "list", "data": [entry]}
 
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     task = asyncio.create_task(server.serve())
@@ -93,6 +96,25 @@ async def test_the_window_and_an_identity_are_known(embedder: Embedder) -> None:
 
 def one_row(_: Request) -> dict[str, object]:
     return vectors([np.ones(4, dtype=np.float32)])
+
+
+async def test_other_weights_under_the_same_name_are_refused_and_have_another_identity() -> None:
+    weights = "aaaa"
+
+    def embeddings(_: Request) -> dict[str, object]:
+        return one_row(_) | {"revision": weights}
+
+    async with serving(embeddings, revision=lambda: weights) as url:
+        embedder = await HttpEmbedder.connect(url, "m", patience=QUICK)
+        assert embedder.model_id == "m@aaaa"
+        assert (await embedder.embed(["x"], "query")).shape == (1, 4)
+        weights = "bbbb"
+        with pytest.raises(EmbedderRefused, match="bbbb"):
+            await embedder.embed(["x"], "query")
+        await embedder.close()
+        again = await HttpEmbedder.connect(url, "m", patience=QUICK)
+        assert again.model_id == "m@bbbb"
+        await again.close()
 
 
 async def test_a_server_that_tells_no_window_is_given_a_short_one() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import numpy as np
 from typer.testing import CliRunner
 
 from readahead_platform.cli import app
+from readahead_platform.own_embedder import own_embedder
 from readahead_retrieval.bench.ingest import bench_ingest
 from readahead_retrieval.bench.mixture import Mixture
 from readahead_retrieval.bench.search import bench_search
+from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.settings import RetrievalSettings
+from readahead_serving.settings import ServingSettings
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -37,7 +41,10 @@ def test_search_is_measured_against_every_vector_compared() -> None:
 
 
 def test_ingestion_is_measured_to_the_last_searchable_document(handbook: Path, minilm_path: Path) -> None:
-    report = bench_ingest(handbook.parent, minilm_path, RetrievalSettings(), silent)
+    def load(path: Path) -> AbstractAsyncContextManager[Embedder]:
+        return own_embedder(path, ServingSettings())
+
+    report = bench_ingest(handbook.parent, minilm_path, load, RetrievalSettings(), silent)
     assert (report["load"]["documents"], report["load"]["pages"]) == (1, 3)
     assert report["metrics"]["not_searchable"] == 0
     assert report["metrics"]["chunks"] >= 1

@@ -16,7 +16,7 @@ WELL, NONSENSE, HANG, TOO_SHORT = range(4)
 
 def main() -> None:
     sink = sys.stdout.buffer
-    sink.write(encode_frame(Hello(dimension=DIMENSION, max_length=8)))
+    sink.write(encode_frame(Hello(dimension=DIMENSION, max_length=8, revision="1")))
     sink.flush()
     while head := sys.stdin.buffer.read(LENGTH.size):
         batch = msgspec.msgpack.decode(sys.stdin.buffer.read(LENGTH.unpack(head)[0]), type=list[list[int]])

@@ -30,7 +30,7 @@ def evaluate_folder(folder: Path, *, as_json: bool) -> Report:
 
 async def _evaluate(folder: Path, model: Path, settings: Settings, *, as_json: bool) -> Report:
     from readahead_platform.commands.progress import progress_view
-    from readahead_retrieval.embedders.local import LocalEmbedder
+    from readahead_platform.own_embedder import own_embedder
     from readahead_retrieval.embedders.prefixed import prepared
     from readahead_retrieval.evaluation.dataset import is_dataset, read_dataset
     from readahead_retrieval.evaluation.documents import evaluate_documents
@@ -38,8 +38,7 @@ async def _evaluate(folder: Path, model: Path, settings: Settings, *, as_json: b
     from readahead_retrieval.tokens import TokenizerCounter
 
     counter = TokenizerCounter.from_file(model / "tokenizer.json")
-    embedder = await LocalEmbedder.load(model)
-    try:
+    async with own_embedder(model, settings.serving) as embedder:
         with progress_view(as_json=as_json) as view:
 
             def show(stage: str, done: int, total: int) -> None:
@@ -50,5 +49,3 @@ async def _evaluate(folder: Path, model: Path, settings: Settings, *, as_json: b
             used = prepared(embedder, counter, settings.retrieval)
             candidates = settings.retrieval.candidates
             return await evaluate_dataset(read_dataset(folder), used, candidates=candidates, on_progress=show)
-    finally:
-        embedder.close()

@@ -6,35 +6,41 @@ import asyncio
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from readahead_retrieval.bench.peers import PEERS, PeerMissing
-from readahead_retrieval.embedders.local import LocalEmbedder
+from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.library import Library
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.tokens import TokenizerCounter
-from readahead_retrieval.types import DocumentState
+from readahead_retrieval.types import Document, DocumentState
 
 _TENANT = _KB = "bench"
 BLOCK = 1 << 20
 
 
 def bench_ingest(
-    folder: Path, model: Path, settings: RetrievalSettings, told: Callable[[str, int, int], None]
+    folder: Path,
+    model: Path,
+    embedder: Callable[[Path], AbstractAsyncContextManager[Embedder]],
+    settings: RetrievalSettings,
+    told: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
     """Load and metrics: our own pipeline, then each peer that is installed, on the same files and embedding model.
 
-    Ours computes it in bfloat16 where the processor does, as the service does; the peers as their guides load it.
+    Ours computes it as `embedder` does; the peers as their guides load it.
 
     Args:
         folder: Its PDFs are ingested.
         model: A sentence-transformers folder; each pipeline loads it before its time begins.
+        embedder: Loads the model for our own pipeline.
         settings: Sizes of chunks and batches; `home` is not touched.
         told: Called with (stage, done, total).
     """
     files = sorted(folder.rglob("*.pdf"))
-    ours = asyncio.run(_ours(files, model, settings, told))
+    ours = asyncio.run(_ours(files, model, embedder, settings, told))
     peers: dict[str, Any] = {}
     for name, peer in PEERS.items():
         told(name, 0, 1)
@@ -49,27 +55,25 @@ def bench_ingest(
 
 
 async def _ours(
-    files: list[Path], model: Path, settings: RetrievalSettings, told: Callable[[str, int, int], None]
+    files: list[Path],
+    model: Path,
+    load: Callable[[Path], AbstractAsyncContextManager[Embedder]],
+    settings: RetrievalSettings,
+    told: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
-    embedder = await LocalEmbedder.load(model, bfloat16=True)
     counter = TokenizerCounter.from_file(model / "tokenizer.json")
-    await embedder.embed(["warm"], "passage")
-    with tempfile.TemporaryDirectory(prefix="readahead-bench-") as home:
-        own = settings.model_copy(update={"home": Path(home), "database_url": ""})
-        library = await Library.open(own, embedder, counter)
-        try:
-            await library.create_kb(_TENANT, _KB)
-            begun = time.perf_counter()
-            stored = [await library.save_file(_TENANT, path.name, _blocks(path)) for path in files]
-            added = [await library.add_document(_TENANT, _KB, file.id) for file in stored]
-            ended = []
-            for document in added:
-                ended.append([state async for state in library.watch(_TENANT, document.id)][-1])
-                told("ours", len(ended), len(files))
-            seconds = time.perf_counter() - begun
-        finally:
-            await library.close()
-            embedder.close()
+    async with load(model) as embedder:
+        await embedder.embed(["warm"], "passage")
+        with tempfile.TemporaryDirectory(prefix="readahead-bench-") as home:
+            own = settings.model_copy(update={"home": Path(home), "database_url": ""})
+            library = await Library.open(own, embedder, counter)
+            try:
+                await library.create_kb(_TENANT, _KB)
+                begun = time.perf_counter()
+                ended = await _ingest(library, files, told)
+                seconds = time.perf_counter() - begun
+            finally:
+                await library.close()
     searchable = [document for document in ended if document.state is DocumentState.SEARCHABLE]
     return {
         "seconds": seconds,
@@ -77,6 +81,17 @@ async def _ours(
         "chunks": sum(document.chunks for document in searchable),
         "not_searchable": len(files) - len(searchable),
     }
+
+
+async def _ingest(library: Library, files: list[Path], told: Callable[[str, int, int], None]) -> list[Document]:
+    """The documents as they ended."""
+    stored = [await library.save_file(_TENANT, path.name, _blocks(path)) for path in files]
+    added = [await library.add_document(_TENANT, _KB, file.id) for file in stored]
+    ended = []
+    for document in added:
+        ended.append([state async for state in library.watch(_TENANT, document.id)][-1])
+        told("ours", len(ended), len(files))
+    return ended
 
 
 async def _blocks(path: Path) -> AsyncIterator[bytes]:

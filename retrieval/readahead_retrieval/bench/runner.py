@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.settings import RetrievalSettings
 
 WORKLOADS = {
     "ingest": "Every PDF of a folder from disk to searchable, beside LangChain and Haystack where they are installed",
     "search": "A million vectors and texts (or --size): build, open, one question after another on one thread",
 }
+LoadEmbedder = Callable[[Path], AbstractAsyncContextManager[Embedder]]
+"""Loads the model of a folder, for as long as it is used."""
 VECTORS, QUERIES = 1_000_000, 500
 
 
@@ -22,8 +26,10 @@ class BenchOptions:
     """Of PDFs, for `ingest`."""
     model: Path | None
     """A sentence-transformers folder, for `ingest`."""
-    size: int = VECTORS
-    queries: int = QUERIES
+    size: int
+    queries: int
+    embedder: LoadEmbedder
+    """What our own pipeline embeds with, for `ingest`."""
 
 
 def run(
@@ -37,4 +43,4 @@ def run(
     from readahead_retrieval.bench.ingest import bench_ingest
 
     assert options.model is not None, "ingest embeds"
-    return bench_ingest(options.folder, options.model, settings, told)
+    return bench_ingest(options.folder, options.model, options.embedder, settings, told)

@@ -33,11 +33,13 @@ class _Row(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     data: list[_Row]
+    revision: str | None = None
 
 
 class _Model(msgspec.Struct):
     id: str
     max_model_len: int | None = None
+    revision: str | None = None
 
 
 class _Models(msgspec.Struct):
@@ -82,7 +84,9 @@ class HttpEmbedder:
         max_tokens: int = DEFAULT_MAX_TOKENS,
         patience: Patience = DEFAULT_PATIENCE,
     ) -> None:
-        self.model_id = model
+        self._model = model
+        self._revision: str | None = None
+        """Of the weights, where the server tells it."""
         self.dimension = dimension
         self.max_tokens = max_tokens
         self._patience = patience
@@ -100,12 +104,17 @@ class HttpEmbedder:
         """
         embedder = cls(base_url, model, api_key, dimension=0, patience=patience)
         try:
-            embedder.max_tokens = await embedder._window()
+            served = await embedder._served()
+            embedder.max_tokens, embedder._revision = served.max_model_len or DEFAULT_MAX_TOKENS, served.revision
             embedder.dimension = len((await embedder._rows(["dimension"]))[0])
         except BaseException:
             await embedder.close()
             raise
         return embedder
+
+    @property
+    def model_id(self) -> str:
+        return self._model if self._revision is None else f"{self._model}@{self._revision}"
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
         """As `Embedder.embed`; raises `EmbedderRefused` too."""
@@ -124,16 +133,21 @@ class HttpEmbedder:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _window(self) -> int:
-        """`max_model_len` where the server tells it, as ours and vLLM do."""
+    async def _served(self) -> _Model:
+        """What the server tells of the model: ours and vLLM its window, ours its revision."""
         response = await self._request("GET", "models", None)
         models = _decode(response, _Models).data
-        return next((m.max_model_len for m in models if m.id == self.model_id and m.max_model_len), DEFAULT_MAX_TOKENS)
+        return next((model for model in models if model.id == self._model), _Model(self._model))
 
     async def _rows(self, texts: Sequence[str]) -> list[Vectors]:
-        body = {"model": self.model_id, "input": list(texts), "encoding_format": "base64"}
-        response = await self._request("POST", "embeddings", body)
-        rows = sorted(_decode(response, _Answer).data, key=lambda row: row.index)
+        body = {"model": self._model, "input": list(texts), "encoding_format": "base64"}
+        answer = _decode(await self._request("POST", "embeddings", body), _Answer)
+        if self._revision is not None and answer.revision != self._revision:
+            raise EmbedderRefused(
+                f"{self._model} has the weights {answer.revision} and had {self._revision} before. Restart: documents "
+                "are then embedded anew."
+            )
+        rows = sorted(answer.data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(texts))):
             raise EmbedderRefused(f"The embedding service gave {len(rows)} vectors for {len(texts)} texts.")
         return [_numbers(row.embedding) for row in rows]

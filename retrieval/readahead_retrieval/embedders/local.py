@@ -30,14 +30,9 @@ class LocalEmbedder:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
 
     @classmethod
-    async def load(cls, path: Path, *, bfloat16: bool = False) -> Self:
-        """Reads a sentence-transformers folder; takes some seconds, off the loop.
-
-        Args:
-            bfloat16: Compute in it where the processor does so, as the service does: two or three times as fast, and
-                vectors within 0.002 of float32's by cosine.
-        """
-        model, model_id = await asyncio.to_thread(_load, path, bfloat16)
+    async def load(cls, path: Path) -> Self:
+        """Reads a sentence-transformers folder; takes some seconds, off the loop."""
+        model, model_id = await asyncio.to_thread(_load, path)
         return cls(model, model_id)
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
@@ -54,14 +49,10 @@ class LocalEmbedder:
         return np.asarray(encoded, dtype=np.float32)
 
 
-def _load(path: Path, bfloat16: bool) -> tuple[SentenceTransformer, str]:
-    import torch  # seconds, these two: only for those who use them
-    from sentence_transformers import SentenceTransformer
+def _load(path: Path) -> tuple[SentenceTransformer, str]:
+    from sentence_transformers import SentenceTransformer  # seconds: only for those who use it
 
-    native = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-    dtype = torch.bfloat16 if bfloat16 and native else torch.float32
-    model = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": dtype})
-    return model, f"{path.name}@{_revision(path)}"
+    return SentenceTransformer(str(path), device="cpu"), f"{path.name}@{_revision(path)}"
 
 
 def _revision(path: Path) -> str:

@@ -38,7 +38,8 @@ def catalogue_router(context: ServerContext) -> APIRouter:
             own = {"backend": language.backend, "packs": language.packs is not None}
             entries.append({"id": language.name, **fixed, "max_model_len": language.max_model_len, **own})
         if (embedding := models.embedding) is not None:
-            entries.append({"id": embedding.name, **fixed, "max_model_len": embedding.max_model_len})
+            told = {"max_model_len": embedding.max_model_len, "revision": embedding.revision}
+            entries.append({"id": embedding.name, **fixed, **told})
         return entries
 
     @router.get("/v1/models")

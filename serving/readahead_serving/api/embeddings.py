@@ -52,7 +52,8 @@ def embeddings_router(context: ServerContext) -> APIRouter:
         encode = _as_base64 if body.encoding_format == "base64" else _as_floats
         data = [{"object": "embedding", "index": i, "embedding": encode(row)} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": usage})
+        own = {"model": model.name, "revision": model.revision}
+        return JSONResponse({"object": "list", "data": data, "usage": usage, **own})
 
     return router
 
