@@ -70,6 +70,31 @@ def test_a_question_is_given_evidence_when_the_plan_asks_for_none() -> None:
     assert any("question itself" in repair_ for repair_ in plan.repairs)
 
 
+SCHEMA = {
+    "question": {"type": "string"},
+    "sides": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 4},
+}
+COMPARE = ToolSpec("compare", "", {"type": "object", "properties": SCHEMA, "required": [*SCHEMA]}, read_only=True)
+
+
+@pytest.mark.parametrize(
+    ("question", "written", "compared"),
+    [
+        ("Compare oil with gas.", ["depends_on:[]", "oil with gas"], ["oil", "gas"]),
+        ("Compare oil with gas.", ["the gas", "the oil"], ["oil", "gas"]),
+        ("Compare oil, wood and gas.", ["oil", "wood", "gas"], ["oil", "wood", "gas"]),
+        ("Compare the three fuels: oil, wood, gas.", ["oil", "gas"], ["oil", "gas"]),
+        ("Compare the three fuels.", ["oil", "gas"], None),
+    ],
+)
+def test_sides_are_the_questions_own(question: str, written: list[str], compared: list[str] | None) -> None:
+    tools = [*TOOLS, COMPARE]
+    plan = repair(parse_plan({"steps": [step("compare", question=question, sides=written)]}, tools), question, tools, 6)
+    found = [each.arguments["sides"] for each in plan.steps if each.tool == "compare"]
+    assert found == ([compared] if compared else [])
+    assert compared or "generate_analysis" in [each.tool for each in plan.steps]
+
+
 def test_a_comparison_is_one_step_that_names_both_sides() -> None:
     question = "Compare the warranty of the pump with that of the mixer."
     steps = [
@@ -78,9 +103,7 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
         step("generate_summary", ["s2"], topic="the warranty"),
         step("extract_table", question="the warranty"),
     ]
-    schema = {"question": {"type": "string"}, "sides": {"type": "array", "items": {"type": "string"}}}
-    compare = ToolSpec("compare", "", {"type": "object", "properties": schema, "required": [*schema]}, read_only=True)
-    tools = [*TOOLS, compare, tool("extract_table", question="string")]
+    tools = [*TOOLS, COMPARE, tool("extract_table", question="string")]
     plan = repair(parse_plan({"steps": steps}, tools), question, tools, 6)
     assert shape(plan) == [("s1", "compare", ()), ("s2", "extract_table", ())]
     assert plan.steps[0].arguments["sides"] == ["the warranty of the pump", "the warranty of the mixer"]

@@ -9,6 +9,7 @@ from itertools import islice
 
 from readahead_agents.answering.statements import Statement, ranked
 from readahead_agents.answering.units import Unit
+from readahead_retrieval.index.analysis import COMMON
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.types import Evidence
 
@@ -21,8 +22,8 @@ OWN_NAME = 1.0
 """What it adds to a statement's worth to hold the words that only this side has, the "A" of "zone A"."""
 ALIKE = 0.5
 """What it adds to be about what a statement of another side is about."""
-UNENDED = 0.5
-"""Factor for titles and headings, which name things and say nothing of them."""
+PARTIAL = 0.5
+"""Factor for titles and headings, which name things and say nothing of them, and for pieces of sentences."""
 MIN_WORTH = 0.5
 """Of the best statement's worth, that another one must have."""
 
@@ -90,8 +91,12 @@ def _worth(statement: Statement, apart: frozenset[str], others: Sequence[Stateme
     text = statement.unit.text
     own = len(apart & _held(statement)) / len(apart) if apart else 0.0
     alike = max((_alike(statement, other) for other in others), default=0.0)
-    ended = _CELL in text or _ENDED.search(text.strip()) is not None
-    return statement.score * (1 + OWN_NAME * own + ALIKE * alike) * (1.0 if ended else UNENDED)
+    return statement.score * (1 + OWN_NAME * own + ALIKE * alike) * (1.0 if _is_whole(text.strip()) else PARTIAL)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it is a row, or begins and ends as sentences do."""
+    return _CELL in text or (not text[:1].islower() and _ENDED.search(text) is not None)
 
 
 def _is_of_another(statement: Statement, apart: frozenset[str], foreign: Sequence[frozenset[str]]) -> bool:
@@ -127,7 +132,9 @@ def _alike(one: Statement, other: Statement) -> float:
 
 
 def _measures(statement: Statement) -> frozenset[str]:
-    return frozenset(_MEASURE.findall(statement.unit.text))
+    """What its figures count: units, and words that tell something."""
+    found = frozenset(_MEASURE.findall(statement.unit.text))
+    return frozenset(unit for unit in found if not unit.isalpha() or len(unit) <= 2 or said_terms(unit)) - COMMON
 
 
 def _fitting(statements: Sequence[Statement]) -> Iterator[Statement]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from readahead_agents.planning.action_names import ANALYSIS, COMPARE, EVIDENCE, SUMMARY
 from readahead_agents.planning.plan import Step
-from readahead_agents.planning.plan_schema import MAX_ITEMS, fits
+from readahead_agents.planning.plan_schema import fits
 from readahead_agents.planning.question_kind import asks_for_summary, compared_sides
-from readahead_agents.planning.rules.request import Request, Steps, asked_by
+from readahead_agents.planning.rules.request import Request, Steps
 from readahead_agents.text import words
 
 
@@ -25,25 +25,33 @@ def comparing_steps(steps: Steps, request: Request) -> tuple[Steps, str]:
 
 
 def _analysed(steps: Steps, request: Request) -> Steps:
-    mended = []
-    for step in steps:
-        if step.tool == COMPARE and not fits(step.arguments, request.tools[COMPARE]):
-            step = replace(step, tool=ANALYSIS, arguments={"question": request.question})
-        mended.append(step)
+    analysis = {"question": request.question}
+    mended = (
+        replace(step, tool=ANALYSIS, arguments=analysis)
+        if step.tool == COMPARE and _named(step, request) is None
+        else step
+        for step in steps
+    )
     return tuple(step for step in mended if step.tool in request.tools)
 
 
 def _compared(steps: Steps, request: Request, sides: tuple[str, str]) -> Steps:
-    given = next((step for step in steps if step.tool == COMPARE and _compares(step, sides)), None)
-    one = given or Step("compare", COMPARE, {"question": request.question, "sides": list(sides)})
+    """The question's own words for its sides; a plan's where it tells more than two apart."""
+    named = (_named(step, request) or () for step in steps if step.tool == COMPARE)
+    told = max(named, key=len, default=())
+    arguments = {"question": request.question, "sides": list(told if len(told) > len(sides) else sides)}
     repeating = (*EVIDENCE, ANALYSIS, COMPARE, *(() if asks_for_summary(request.question) else (SUMMARY,)))
-    return (one, *(step for step in steps if step.tool not in repeating))
+    return (Step("compare", COMPARE, arguments), *(step for step in steps if step.tool not in repeating))
 
 
-def _compares(step: Step, sides: tuple[str, str]) -> bool:
-    """Whether the step names both sides, each by a word of its own, and asks something."""
-    named = step.arguments.get("sides")
-    if not asked_by(step) or not isinstance(named, list) or not 2 <= len(named) <= MAX_ITEMS:
-        return False
-    said = [words(str(name)) for name in named]
-    return all(any(words(side) & each for each in said) for side in sides)
+def _named(step: Step, request: Request) -> tuple[str, ...] | None:
+    """The sides that a step names, where they are sides: in the question's words, each with one of its own."""
+    if not fits(step.arguments, request.tools[COMPARE]):
+        return None
+    sides = tuple(map(str, step.arguments["sides"]))
+    said, asked = [words(side) for side in sides], words(request.question)
+    for number, side in enumerate(said):
+        others = frozenset[str]().union(*said[:number], *said[number + 1 :])
+        if not side <= asked or not side - others:
+            return None
+    return sides
