@@ -8,7 +8,9 @@ AgentError
 ├── PlanInvalid                   a plan that does not fit the tools there are
 ├── BudgetExceeded                a run went over its seconds, tokens or tool calls
 ├── RunNotFound                   no such run for this tenant
-└── TooManyRuns                   as many runs are going as are allowed: retry
+├── TooManyRuns                   as many runs are going as are allowed: retry
+├── ConversationNotFound          no such conversation, or no such item in it, for this tenant
+└── ConversationFull              a conversation holds as much as is allowed
 """
 
 from __future__ import annotations
@@ -72,3 +74,16 @@ class TooManyRuns(AgentError):
 
     def __init__(self, running: int) -> None:
         super().__init__(f"Too many runs are going ({running} of yours); wait for one to end, or cancel one.")
+
+
+class ConversationNotFound(AgentError):
+    """No such conversation for this tenant, or no such item in it; `item_id` names the item."""
+
+    def __init__(self, conversation_id: str, item_id: str | None = None) -> None:
+        missing = f"conversation {conversation_id!r}"
+        missing = missing if item_id is None else f"item {item_id!r} in the {missing}"
+        super().__init__(f"No {missing} was found.")
+
+
+class ConversationFull(AgentError):
+    """A conversation holds as many items, or as much text, as is allowed."""

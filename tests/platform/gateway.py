@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 from openai import AsyncOpenAI
 
+from readahead_agents.conversations.store import ConversationStore
 from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.settings import AgentSettings
@@ -97,6 +98,8 @@ async def running_gateway(
         packs = KbPacks(library, upstream)
         runs = await open_runs(settings)
         stack.push_async_callback(runs.close)
+        conversations = await ConversationStore.open(database.url)
+        stack.push_async_callback(conversations.close)
         context = GatewayContext(
             settings=settings,
             library=library,
@@ -113,6 +116,7 @@ async def running_gateway(
             packs=packs,
             llm_server=llm_server,
             runs=runs,
+            conversations=conversations,
             page_links=PageLinks(60),
             metrics=GatewayMetrics(),
             drain=Drain(0.2),

@@ -246,7 +246,7 @@ async def test_a_failure_keeps_its_code(gateway: Gateway) -> None:
         ({"tools": [{"type": "web_search"}]}, "tools[0]"),
         ({"background": True, "store": False}, "background"),
         ({"input": [{"role": "assistant", "content": "Hello."}]}, "input"),
-        ({"conversation": "conv_1"}, "conversation"),
+        ({"conversation": "conv_1", "previous_response_id": "resp_1"}, "previous_response_id"),
         ({"stream": "yes"}, "stream"),
     ],
 )

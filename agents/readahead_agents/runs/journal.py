@@ -51,6 +51,8 @@ class Run:
     outcome: Mapping[str, Any] | None
     created_at: datetime
     finished_at: datetime | None
+    conversation: str | None = None
+    """The conversation that it is a turn of."""
 
 
 class RunJournal:
@@ -78,6 +80,7 @@ class RunJournal:
             id=run.id,
             kind=run.kind,
             tenant=run.tenant,
+            conversation=run.conversation,
             status=run.status.value,
             request=_dump(run.request),
             size=0,
@@ -155,10 +158,10 @@ async def _forget_oldest(session: AsyncSession, run: Run) -> None:
         await session.execute(delete(RunRow).where(RunRow.id.in_(gone)))
 
 
-def new_run(tenant: str, kind: Kind, request: Mapping[str, Any]) -> Run:
+def new_run(tenant: str, kind: Kind, request: Mapping[str, Any], conversation: str | None = None) -> Run:
     """A run that begins now."""
     run_id = f"{_ID_PREFIX[kind]}{secrets.token_hex(12)}"
-    return Run(run_id, kind, tenant, RunStatus.RUNNING, request, outcome=None, created_at=_now(), finished_at=None)
+    return Run(run_id, kind, tenant, RunStatus.RUNNING, request, None, _now(), None, conversation)
 
 
 def _dump(value: Mapping[str, Any]) -> str:
@@ -179,4 +182,5 @@ def _run(row: RunRow) -> Run:
         outcome=None if row.outcome is None else json.loads(row.outcome),
         created_at=row.created_at.replace(tzinfo=UTC),
         finished_at=None if row.finished_at is None else row.finished_at.replace(tzinfo=UTC),
+        conversation=row.conversation,
     )

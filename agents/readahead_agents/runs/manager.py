@@ -52,11 +52,14 @@ class RunManager:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._journal.close()
 
-    async def start(self, tenant: str, kind: Kind, request: Mapping[str, Any], events: EventsOf) -> Run:
+    async def start(
+        self, tenant: str, kind: Kind, request: Mapping[str, Any], events: EventsOf, conversation: str | None = None
+    ) -> Run:
         """Begins a run, which goes on when the caller leaves.
 
         Args:
             request: What was asked, as it is shown later.
+            conversation: What it is a turn of, where it is one.
             events: Makes what happens, of the run itself. An event of one of the types `ENDINGS` is the outcome.
                 Closed when the run ends.
 
@@ -66,7 +69,7 @@ class RunManager:
         running = sum(live.run.tenant == tenant for live in self._live.values())
         if running >= MAX_RUNNING_OF_TENANT or len(self._live) >= MAX_RUNNING:
             raise TooManyRuns(running)
-        run = new_run(tenant, kind, request)
+        run = new_run(tenant, kind, request, conversation)
         live = self._live[run.id] = _LiveRun(run)  # its place is taken before anything is waited for
         try:
             await self._journal.add(run)
@@ -91,6 +94,12 @@ class RunManager:
             live.end(RunStatus.CANCELLED)
             await asyncio.wait([live.task])
         return await self._journal.get(tenant, kind, run_id)
+
+    async def cancel_turns(self, tenant: str, conversation: str) -> None:
+        """Ends what runs as a turn of a conversation."""
+        for run in [live.run for live in self._live.values()]:
+            if run.tenant == tenant and run.conversation == conversation:
+                await self.cancel(tenant, run.kind, run.id)
 
     async def remove(self, tenant: str, kind: Kind, run_id: str) -> None:
         """Ends it first, where it runs."""

@@ -13,6 +13,7 @@ from readahead_platform.api import (
     agent_runs,
     chat,
     chunks,
+    conversations,
     file_batches,
     files,
     health,
@@ -79,6 +80,7 @@ def create_app(context: GatewayContext) -> FastAPI:
         pages,
         agent_runs,
         responses,
+        conversations,
         keys,
         health,
     ):

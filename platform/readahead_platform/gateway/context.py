@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from readahead_agents.conversations.store import ConversationStore
 from readahead_agents.llm.openai import OpenAILanguageModel
 from readahead_agents.runs.manager import RunManager
 from readahead_platform.gateway.chat_service import ChatService
@@ -54,6 +55,7 @@ class GatewayContext:
     packs: KbPacks
     llm_server: LlmServer
     runs: RunManager
+    conversations: ConversationStore
     page_links: PageLinks
     metrics: GatewayMetrics
     drain: Drain
@@ -93,6 +95,8 @@ async def open_context(
         packs = KbPacks(library, llm)
         runs = await open_runs(settings)
         stack.push_async_callback(runs.close)
+        conversations = await ConversationStore.open(database.url)
+        stack.push_async_callback(conversations.close)
         yield GatewayContext(
             settings=settings,
             library=library,
@@ -109,6 +113,7 @@ async def open_context(
             packs=packs,
             llm_server=llm_server,
             runs=runs,
+            conversations=conversations,
             page_links=PageLinks(gateway.page_link_s),
             metrics=GatewayMetrics(),
             drain=Drain(gateway.drain_s),

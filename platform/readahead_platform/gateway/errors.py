@@ -118,6 +118,8 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     agent.ToolsetUnavailable: _unavailable("tools_unavailable"),
     agent.RunNotFound: lambda error: ApiError(404, error.message, code="not_found"),
     agent.TooManyRuns: lambda error: _too_many(error.message),
+    agent.ConversationNotFound: lambda error: ApiError(404, error.message, code="not_found"),
+    agent.ConversationFull: _bad_request("conversation_full", "conversation"),
     agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
     RequestValidationError: lambda error: _invalid_request(error),
     ValidationError: lambda error: _invalid_field(error.errors()[0], error.errors()[0]["loc"]),

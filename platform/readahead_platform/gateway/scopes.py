@@ -10,9 +10,9 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _READING_POSTS = re.compile(
     r"/v1/(chat/completions|completions|embeddings|vector_stores/[^/]+/(search|retrieval_test)"
-    r"|(responses|agent/runs)(/[^/]+/cancel)?)/?"
+    r"|(responses|agent/runs)(/[^/]+/cancel)?|conversations(/.+)?)/?"
 )
-"""Questions: their bodies are too long for a query string, and they change nothing."""
+"""Questions and conversations: their bodies are too long for a query string, and they change no document."""
 
 
 def needed_scope(method: str, path: str) -> Scope:

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from readahead_agents.llm.base import Message
 
 ChatMessage = dict[str, Any]
+Item = Mapping[str, Any]
+_PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco"}
 
 
 class TextPart(BaseModel):
@@ -32,10 +34,6 @@ class MessageItem(BaseModel):
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[TextPart]
 
-    def for_chat(self) -> ChatMessage:
-        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
-        return {"role": "system" if self.role == "developer" else self.role, "content": text}
-
 
 class FunctionCallItem(BaseModel):
     """A call that the model made."""
@@ -47,9 +45,6 @@ class FunctionCallItem(BaseModel):
     name: str
     arguments: str
 
-    def for_chat(self) -> ChatMessage:
-        return called(self.call_id, self.name, self.arguments)
-
 
 class FunctionOutputItem(BaseModel):
     """What the client's function returned."""
@@ -60,13 +55,9 @@ class FunctionOutputItem(BaseModel):
     call_id: str
     output: str | list[TextPart]
 
-    def for_chat(self) -> ChatMessage:
-        text = self.output if isinstance(self.output, str) else "".join(part.text for part in self.output)
-        return {"role": "tool", "tool_call_id": self.call_id, "content": text}
-
 
 class TraceItem(BaseModel):
-    """What our own answers hold beside their text; clients send it back with the rest, and no model reads it."""
+    """What our own answers hold beside their text; clients send it back with the rest, and models read the calls."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -88,13 +79,6 @@ InputItem = Annotated[
 ]
 
 
-def chat_messages(items: str | Sequence[InputItem]) -> list[ChatMessage]:
-    """The conversation that the items are."""
-    if isinstance(items, str):
-        return [{"role": "user", "content": items}]
-    return [item.for_chat() for item in items if not isinstance(item, TraceItem)]
-
-
 def turns(messages: Iterable[ChatMessage]) -> list[Message]:
     """What was said, for answers from documents: calls of functions are no part of it."""
     return [Message(each["role"], each["content"]) for each in messages if each["role"] != "tool" and each["content"]]
@@ -109,33 +93,46 @@ def called(call_id: str, name: str, arguments: str) -> ChatMessage:
     }
 
 
-def output_messages(output: Iterable[Mapping[str, Any]]) -> list[ChatMessage]:
-    """A response's output as the chat that goes on from it."""
-    messages: list[ChatMessage] = []
-    for item in output:
-        match item["type"]:
-            case "message":
-                text = "".join(part["text"] for part in item["content"] if part["type"] == "output_text")
-                messages.append({"role": "assistant", "content": text})
-            case "function_call":
-                messages.append(called(item["call_id"], item["name"], item["arguments"]))
-            case "mcp_call":
-                messages.append(called(item["id"], f"{item['server_label']}__{item['name']}", item["arguments"]))
-                content = item["output"] if item["output"] is not None else json.dumps(item["error"])
-                messages.append({"role": "tool", "tool_call_id": item["id"], "content": content})
-    return messages
-
-
-def input_items(items: str | Sequence[InputItem]) -> list[dict[str, Any]]:
-    """As `input_items` lists them: each with an id."""
+def kept_items(items: str | Sequence[InputItem]) -> list[Item]:
+    """What a client sent, as items are kept and listed: each with an id, texts in parts."""
     if isinstance(items, str):
         items = [MessageItem(role="user", content=items)]
-    shown = []
-    for item in items:
-        listed = item.model_dump(mode="json")
-        listed.setdefault("id", f"item_{secrets.token_hex(8)}")
-        if isinstance(item, MessageItem) and isinstance(item.content, str):
-            kind = "output_text" if item.role == "assistant" else "input_text"
-            listed["content"] = [{"type": kind, "text": item.content}]
-        shown.append(listed)
-    return shown
+    return [_kept(item) for item in items]
+
+
+def _kept(item: InputItem) -> Item:
+    kept = {**item.model_dump(mode="json"), "id": f"{_PREFIXES.get(item.type, 'item')}_{secrets.token_hex(12)}"}
+    if not isinstance(item, TraceItem):
+        kept["status"] = "completed"
+    if isinstance(item, MessageItem):
+        kind = "output_text" if item.role == "assistant" else "input_text"
+        extra: dict[str, Any] = {"annotations": []} if kind == "output_text" else {}
+        kept["content"] = [{"type": kind, "text": text, **extra} for text in _texts(item.content)]
+    return kept
+
+
+def _texts(content: str | list[TextPart]) -> list[str]:
+    return [content] if isinstance(content, str) else [part.text for part in content]
+
+
+def chat_messages(items: Iterable[Item]) -> list[ChatMessage]:
+    """Kept items, and those of our own responses, as the chat that models read."""
+    return [message for item in items for message in _said(item)]
+
+
+def _said(item: Item) -> list[ChatMessage]:
+    match item:
+        case {"type": "message", "role": role, "content": content}:
+            texts = [part["text"] for part in content if part["type"] in {"input_text", "output_text"}]
+            return [{"role": "system" if role == "developer" else role, "content": "".join(texts)}]
+        case {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}:
+            return [called(call_id, name, arguments)]
+        case {"type": "function_call_output", "call_id": call_id, "output": output}:
+            text = output if isinstance(output, str) else "".join(part["text"] for part in output)
+            return [{"role": "tool", "tool_call_id": call_id, "content": text}]
+        case {"type": "mcp_call", "id": str(call_id), "server_label": str(label), "name": str(name)}:
+            told = item.get("output") if item.get("output") is not None else json.dumps(item.get("error"))
+            call = called(call_id, f"{label}__{name}", str(item.get("arguments") or "{}"))
+            return [call, {"role": "tool", "tool_call_id": call_id, "content": str(told)}]
+        case _:
+            return []

@@ -11,7 +11,7 @@ from typing import Any
 from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.external import SEPARATOR
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
-from readahead_platform.responses.items import ChatMessage, output_messages
+from readahead_platform.responses.items import ChatMessage, chat_messages
 from readahead_platform.responses.tool_servers import ToolServer
 from readahead_platform.responses.writer import Event, Item, ResponseWriter
 
@@ -80,7 +80,7 @@ class McpCalls:
 
     def messages(self, wanted: Item) -> list[ChatMessage]:
         """A call that ran, and its result, as the model reads them on."""
-        return output_messages([self._done[wanted["id"]]])
+        return chat_messages([self._done[wanted["id"]]])
 
     async def _listed(self, server: ToolServer) -> list[Event]:
         item: Item = {

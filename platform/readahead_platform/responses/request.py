@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from readahead_agents.profile import UserProfile
 from readahead_platform.api.models import KB_PREFIX
 from readahead_platform.errors import ApiError
 from readahead_platform.responses.items import InputItem
@@ -13,7 +14,7 @@ from readahead_platform.routing.route import RequestedRoute
 
 MAX_ITEMS = 1000
 MAX_CHARS = 1 << 20
-"""Of a conversation: it is kept with each response."""
+"""Of what was said: it is kept with each response."""
 MAX_INSTRUCTIONS_CHARS = 64 << 10
 """They are told again in every event that shows the response."""
 
@@ -103,6 +104,19 @@ class ReadaheadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     route: RequestedRoute = "auto"
+    profile: UserProfile | None = None
+
+
+class ConversationRef(BaseModel):
+    """One of /v1/conversations."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = Field(min_length=1, max_length=64)
+
+
+def _as_ref(conversation: Any) -> Any:
+    return {"id": conversation} if isinstance(conversation, str) else conversation
 
 
 class ResponseRequest(BaseModel):
@@ -128,7 +142,8 @@ class ResponseRequest(BaseModel):
     store: bool = Field(default=True, strict=True)
     include: list[str] = Field(default=[], max_length=16)
     metadata: dict[str, str] = Field(default={}, max_length=16)
-    conversation: None = None
+    conversation: Annotated[ConversationRef | None, BeforeValidator(_as_ref)] = None
+    """What was said before, to which this turn is added once it is answered."""
     prompt: None = None
     top_logprobs: None = None
     readahead: ReadaheadOptions = ReadaheadOptions()
@@ -145,6 +160,9 @@ class ResponseRequest(BaseModel):
     def _fits_together(self) -> ResponseRequest:
         if isinstance(self.input, list) and len(self.input) > MAX_ITEMS:
             raise _refused("input", f"`input` has {len(self.input)} items; {MAX_ITEMS} are allowed.")
+        if self.conversation is not None and self.previous_response_id is not None:
+            message = "Give either `conversation` or `previous_response_id`: each says what was said before."
+            raise ApiError(400, message, param="previous_response_id", code="mutually_exclusive_parameters")
         if self.background and not self.store:
             raise _refused("background", "`background` needs `store`: what is not kept cannot be fetched later.")
         if self.kb is None:

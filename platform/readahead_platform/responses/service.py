@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,13 +13,14 @@ from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import envelope, to_api_error
 from readahead_platform.responses.from_documents import DocumentAnswer
 from readahead_platform.responses.from_model import ModelAnswer
-from readahead_platform.responses.items import ChatMessage, chat_messages, input_items, output_messages, turns
+from readahead_platform.responses.items import ChatMessage, Item, chat_messages, kept_items, turns
 from readahead_platform.responses.request import MAX_CHARS, McpTool, ResponseRequest
 from readahead_platform.responses.tool_servers import ToolServers
 from readahead_platform.responses.writer import ResponseWriter
 from readahead_retrieval.types import Citation
 
 KIND: Kind = "response"
+_ANSWERED = frozenset({"response.completed", "response.incomplete"})
 _STATUS = {
     RunStatus.RUNNING: "in_progress",
     RunStatus.CANCELLED: "cancelled",
@@ -40,32 +41,38 @@ class Responses:
 
         Raises:
             ApiError: 404 for an unknown knowledge base or previous response, 400 for what cannot be asked.
+            ConversationNotFound, ConversationFull: Of the conversation that it is to be a turn of.
         """
-        conversation = await self._conversation(tenant, request)
+        items = kept_items(request.input)
+        before, upto = await self._before(tenant, request)
+        conversation = _conversation(before, items)
         if request.kb is not None:
             await self._context.library.get_kb(tenant, request.kb)
         self._servers.check([tool for tool in request.tools if isinstance(tool, McpTool)])
-        kept = {"response": _echo(request), "items": input_items(request.input), "conversation": conversation}
+        kept: dict[str, Any] = {"response": _echo(request), "items": items}
+        if request.conversation is None:
+            kept["conversation"] = conversation
+        else:  # what was said is the conversation's, and goes with it
+            kept["upto"] = upto
 
         def events(run: Run) -> AsyncGenerator[Event, None]:
-            return self._events(run, request, conversation, url)
+            return self._kept(run, self._events(run, request, conversation, url))
 
-        return await self._context.runs.start(tenant, KIND, kept, events)
+        turn_of = request.conversation.id if request.conversation is not None else None
+        return await self._context.runs.start(tenant, KIND, kept, events, turn_of)
 
-    async def _conversation(self, tenant: str, request: ResponseRequest) -> list[ChatMessage]:
-        """What was said before and now; instructions hold for one response, as in OpenAI's API."""
-        before: list[ChatMessage] = []
+    async def _before(self, tenant: str, request: ResponseRequest) -> tuple[list[ChatMessage], int]:
+        """What was said before, and the number of the conversation's item that it ends with; instructions hold for one
+        response, as in OpenAI's API."""
+        if request.conversation is not None:
+            found = await self._context.conversations.check_room(tenant, request.conversation.id)
+            items = await self._context.conversations.items(tenant, found.id, found.last_number)
+            return chat_messages(items), found.last_number
         if request.previous_response_id is not None:
-            before = await self._before(tenant, request.previous_response_id)
-        messages = [*before, *chat_messages(request.input)]
-        if sum(len(message["content"] or "") for message in messages) > MAX_CHARS:
-            message = f"The conversation has over {MAX_CHARS} characters; begin one without `previous_response_id`."
-            raise ApiError(400, message, param="input", code="conversation_too_long")
-        if not messages or messages[-1]["role"] not in {"user", "tool"}:
-            raise ApiError(400, "`input` must end with what the user says.", param="input", code="invalid_value")
-        return messages
+            return await self._upto_response(tenant, request.previous_response_id), 0
+        return [], 0
 
-    async def _before(self, tenant: str, response_id: str) -> list[ChatMessage]:
+    async def _upto_response(self, tenant: str, response_id: str) -> list[ChatMessage]:
         try:
             run = await self._context.runs.get(tenant, KIND, response_id)
         except RunNotFound as error:
@@ -74,7 +81,23 @@ class Responses:
         if run.status is RunStatus.RUNNING:
             message = f"The response {response_id!r} is still in progress."
             raise ApiError(400, message, param="previous_response_id", code="response_in_progress")
-        return [*run.request["conversation"], *output_messages(response_object(run)["output"])]
+        answered = chat_messages(response_object(run)["output"])
+        if run.conversation is None:
+            return [*run.request["conversation"], *answered]
+        items = await self._context.conversations.items(tenant, run.conversation, run.request["upto"])
+        return [*chat_messages([*items, *run.request["items"]]), *answered]
+
+    async def _kept(self, run: Run, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+        """Adds the turn to its conversation, whole, before it is told that it has ended. One that failed or was
+        cancelled is no turn."""
+        async with aclosing(events):
+            async for event in events:
+                if run.conversation is not None and event["type"] in _ANSWERED:
+                    turn = [*run.request["items"], *event["response"]["output"]]
+                    store = self._context.conversations
+                    # deleting a conversation cancels its turns: it is there
+                    await store.append(run.tenant, run.conversation, turn, may_overflow=True)
+                yield event
 
     async def _events(
         self, run: Run, request: ResponseRequest, conversation: list[ChatMessage], url: Callable[[Citation], str]
@@ -98,6 +121,17 @@ class Responses:
             yield writer.fail({"code": told["code"] or "server_error", "message": told["message"]})
 
 
+def _conversation(before: Sequence[ChatMessage], items: Sequence[Item]) -> list[ChatMessage]:
+    """All that was said, to its last turn."""
+    messages = [*before, *chat_messages(items)]
+    if sum(len(message["content"] or "") for message in messages) > MAX_CHARS:
+        message = f"What was said has over {MAX_CHARS} characters; begin a new conversation."
+        raise ApiError(400, message, param="input", code="conversation_too_long")
+    if not messages or messages[-1]["role"] not in {"user", "tool"}:
+        raise ApiError(400, "`input` must end with what the user says.", param="input", code="invalid_value")
+    return messages
+
+
 def response_object(run: Run) -> dict[str, Any]:
     """The response as it stands: its last event's, where it has ended."""
     if run.outcome is not None and "response" in run.outcome:
@@ -106,7 +140,9 @@ def response_object(run: Run) -> dict[str, Any]:
     status = _STATUS.get(run.status, "failed")
     error: Mapping[str, Any] | None = None
     if status == "failed":
-        error = {"code": "server_error", "message": "The service stopped while the answer was written; ask again."}
+        told = run.outcome["error"] if run.outcome is not None and "error" in run.outcome else {}
+        message = told.get("message") or "The service stopped while the answer was written; ask again."
+        error = {"code": told.get("code") or "server_error", "message": message}
     return {
         "id": run.id,
         "object": "response",
@@ -126,6 +162,7 @@ def _echo(request: ResponseRequest) -> dict[str, Any]:
         "model": request.model,
         "instructions": request.instructions,
         "previous_response_id": request.previous_response_id,
+        "conversation": request.conversation.model_dump() if request.conversation is not None else None,
         "tools": [tool.model_dump(mode="json", exclude_none=True) for tool in request.tools],
         "tool_choice": request.tool_choice,
         "parallel_tool_calls": request.parallel_tool_calls,

@@ -1,0 +1,93 @@
+"""Conversations as they are kept: within their bounds, and gone when they are deleted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readahead_agents.conversations.store import Bounds, ConversationStore
+from readahead_agents.errors import ConversationFull, ConversationNotFound
+from readahead_agents.runs.journal import RunJournal, new_run
+from readahead_retrieval.store.session import sqlite_url
+
+TENANT = "acme"
+BOUNDS = Bounds(conversations=3, tenant_chars=600, items=3, conversation_chars=400)
+
+
+def item(number: int, text: str = "Hello.") -> dict[str, Any]:
+    return {"id": f"msg_{number}", "type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[ConversationStore]:
+    store = await ConversationStore.open(sqlite_url(tmp_path / "a.db"), BOUNDS)
+    yield store
+    await store.close()
+
+
+async def test_the_conversations_not_written_to_for_longest_go_first(store: ConversationStore) -> None:
+    first, second, third = [await store.create(TENANT, {"name": name}) for name in "abc"]
+    await store.append(TENANT, first.id, [item(1)])
+    other = await store.create("globex", {})
+    fourth = await store.create(TENANT, {})
+    with pytest.raises(ConversationNotFound, match=second.id):
+        await store.get(TENANT, second.id)
+    for kept, tenant in [(first, TENANT), (third, TENANT), (fourth, TENANT), (other, "globex")]:
+        assert (await store.get(tenant, kept.id)).id == kept.id
+
+
+async def test_a_tenants_conversations_are_bounded_in_size_too(store: ConversationStore) -> None:
+    first = await store.create(TENANT, {}, [item(1, "x" * 250)])
+    second = await store.create(TENANT, {}, [item(1, "x" * 250)])
+    with pytest.raises(ConversationNotFound):
+        await store.get(TENANT, first.id)
+    assert await store.items(TENANT, second.id)
+
+
+@pytest.mark.parametrize("items", [[item(2), item(3), item(4)], [item(2, "x" * 400)]])
+async def test_a_full_conversation_takes_all_new_items_or_none(
+    store: ConversationStore, items: list[dict[str, Any]]
+) -> None:
+    kept = await store.create(TENANT, {}, [item(1)])
+    with pytest.raises(ConversationFull, match=kept.id):
+        await store.append(TENANT, kept.id, items)
+    assert await store.items(TENANT, kept.id) == [item(1)]
+    await store.append(TENANT, kept.id, items, may_overflow=True)
+    with pytest.raises(ConversationFull):
+        await store.check_room(TENANT, kept.id)
+
+
+async def test_an_item_taken_out_makes_room_for_another(store: ConversationStore) -> None:
+    kept = await store.create(TENANT, {}, [item(1), item(2), item(3)])
+    await store.remove_item(TENANT, kept.id, "msg_2")
+    await store.append(TENANT, kept.id, [item(4)])
+    assert [each["id"] for each in await store.items(TENANT, kept.id)] == ["msg_1", "msg_3", "msg_4"]
+    assert [each["id"] for each in await store.items(TENANT, kept.id, 3)] == ["msg_1", "msg_3"]
+
+
+async def test_a_deleted_conversation_leaves_no_word_in_any_table(tmp_path: Path, store: ConversationStore) -> None:
+    secret = "the combination is 4711"
+    kept = await store.create(TENANT, {}, [item(1, secret)])
+    journal = await RunJournal.open(sqlite_url(tmp_path / "a.db"))
+    turn = new_run(TENANT, "response", {"items": [item(1, secret)]}, kept.id)
+    await journal.add(turn)
+    await journal.append(turn.id, 1, [{"type": "response.completed", "text": secret}])
+    with pytest.raises(ConversationNotFound):
+        await store.remove("globex", kept.id)
+    await store.remove(TENANT, kept.id)
+    await journal.close()
+    database = sqlite3.connect(tmp_path / "a.db")
+    assert not [line for line in database.iterdump() if "4711" in line]
+    database.close()
+
+
+async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, store: ConversationStore) -> None:
+    kept = await store.create(TENANT, {"topic": "pumps"}, [item(1, "한국어도 됩니다")])
+    again = await ConversationStore.open(sqlite_url(tmp_path / "a.db"), BOUNDS)
+    assert (await again.get(TENANT, kept.id)).metadata == {"topic": "pumps"}
+    assert await again.items(TENANT, kept.id) == [item(1, "한국어도 됩니다")]
+    await again.close()

@@ -1,0 +1,135 @@
+"""/v1/conversations through the official SDK, and responses that are turns of one."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import openai
+import pytest
+from openai.types.responses import EasyInputMessageParam
+
+from readahead_agents.llm.scripted import ScriptedLanguageModel
+from readahead_serving.model.tokenizer import Tokenizer
+from tests.platform.gateway import Gateway, add_document, running_gateway
+from tests.platform.test_agent_runs import ANSWER, Gate
+from tests.platform.test_responses import QUESTION, Replies, with_model
+from tests.serving.scripted import MODEL
+
+
+def said(text: str) -> EasyInputMessageParam:
+    return {"type": "message", "role": "user", "content": text}
+
+
+async def test_a_conversation_is_made_changed_and_deleted(gateway: Gateway) -> None:
+    sdk = gateway.sdk()
+    made = await sdk.conversations.create(items=[said("Hello.")], metadata={"topic": "pumps"})
+    assert made.object == "conversation" and made.metadata == {"topic": "pumps"} and made.id.startswith("conv_")
+    changed = await sdk.conversations.update(made.id, metadata={"topic": "valves"})
+    assert changed.metadata == {"topic": "valves"} == (await sdk.conversations.retrieve(made.id)).metadata
+    deleted = await sdk.conversations.delete(made.id)
+    assert deleted.deleted and deleted.object == "conversation.deleted"
+    with pytest.raises(openai.NotFoundError, match=made.id):
+        await sdk.conversations.items.list(made.id)
+
+
+async def test_items_are_listed_page_by_page_in_either_order(gateway: Gateway) -> None:
+    sdk = gateway.sdk()
+    made = await sdk.conversations.create()
+    assert (await sdk.conversations.items.list(made.id)).data == []
+    added = await sdk.conversations.items.create(made.id, items=[said(f"Number {n}.") for n in range(5)])
+    ids = [str(item.id) for item in added.data]
+    newest = [item async for item in sdk.conversations.items.list(made.id, limit=2)]
+    assert [item.id for item in newest] == ids[::-1], "the SDK follows the pages by itself"
+    oldest = await sdk.conversations.items.list(made.id, limit=2, order="asc", after=ids[0])
+    assert [item.id for item in oldest.data] == ids[1:3] and oldest.has_more
+    one = await sdk.conversations.items.retrieve(ids[3], conversation_id=made.id)
+    assert one.type == "message" and one.role == "user" and one.status == "completed"
+    assert one.content[0].type == "input_text" and one.content[0].text == "Number 3."
+    assert (await sdk.conversations.items.delete(ids[3], conversation_id=made.id)).id == made.id
+    with pytest.raises(openai.NotFoundError, match=ids[3]):
+        await sdk.conversations.items.retrieve(ids[3], conversation_id=made.id)
+    with pytest.raises(openai.BadRequestError, match="items"):
+        await sdk.conversations.items.create(made.id, items=[said("Hello.")] * 21)
+
+
+async def test_no_tenant_finds_the_conversations_of_another(gateway: Gateway) -> None:
+    made = await gateway.sdk().conversations.create(items=[said("Our secret.")])
+    [item] = (await gateway.sdk().conversations.items.list(made.id)).data
+    other = gateway.sdk(gateway.other_key)
+    attempts = [
+        other.conversations.retrieve(made.id),
+        other.conversations.update(made.id, metadata={}),
+        other.conversations.delete(made.id),
+        other.conversations.items.create(made.id, items=[said("Hello.")]),
+        other.conversations.items.retrieve(str(item.id), conversation_id=made.id),
+        other.conversations.items.delete(str(item.id), conversation_id=made.id),
+        other.responses.create(model=MODEL, input="What did I say?", conversation=made.id),
+    ]
+    for attempt in attempts:
+        with pytest.raises(openai.NotFoundError):
+            await attempt
+    with pytest.raises(openai.NotFoundError):
+        await other.conversations.items.list(made.id)
+    assert len((await gateway.sdk().conversations.items.list(made.id)).data) == 1
+
+
+async def test_responses_of_a_conversation_remember_it_and_are_added_to_it(
+    tmp_path: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    replies = Replies("Pumps are heavy.", "You asked of pumps.", "Yes.")
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        sdk = gateway.sdk()
+        made = await sdk.conversations.create(items=[{"role": "developer", "content": "Be short."}])
+        first = await sdk.responses.create(model=MODEL, input="Tell me of pumps.", conversation=made.id)
+        assert first.conversation is not None and first.conversation.id == made.id
+        second = await sdk.responses.create(model=MODEL, input="What did I ask?", conversation={"id": made.id})
+        prompt = smollm2_tokenizer.decode(replies.prompts[1].prompt_tokens)
+        assert "Be short." in prompt and "Tell me of pumps." in prompt and "Pumps are heavy." in prompt
+        items = [item async for item in sdk.conversations.items.list(made.id, order="asc")]
+        roles = [item.role for item in items if item.type == "message"]
+        assert roles == ["developer", "user", "assistant", "user", "assistant"]
+        assert items[2].id == first.output[0].id
+        # a response goes on from one of a conversation without being a turn of it
+        await sdk.responses.create(model=MODEL, input="Really?", previous_response_id=first.id)
+        prompt = smollm2_tokenizer.decode(replies.prompts[2].prompt_tokens)
+        assert "Pumps are heavy." in prompt and "What did I ask?" not in prompt
+        assert len([item async for item in sdk.conversations.items.list(made.id)]) == 5
+        assert second.output_text == "You asked of pumps."
+
+
+async def test_a_deleted_conversation_takes_its_responses_along(asked_home: Path, manual: Path) -> None:
+    gate = Gate()
+    llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)
+    async with asyncio.timeout(60), running_gateway(asked_home, llm=llm) as gateway:
+        await add_document(gateway, "manuals", manual)
+        sdk = gateway.sdk()
+        made = await sdk.conversations.create(items=[said("My pet is called Xylander.")])
+        running = await sdk.responses.create(model="kb/manuals", input=QUESTION, conversation=made.id, background=True)
+        await gate.reached.wait()
+        await sdk.conversations.delete(made.id)
+        assert gate.ended.is_set(), "its answer went on"
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.retrieve(running.id)
+    database = sqlite3.connect(asked_home / "readahead.db")
+    assert not [line for line in database.iterdump() if "Xylander" in line]
+    database.close()
+
+
+async def test_a_cancelled_response_is_no_turn(asked_home: Path, manual: Path) -> None:
+    gate = Gate()
+    llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)
+    async with asyncio.timeout(60), running_gateway(asked_home, llm=llm) as gateway:
+        await add_document(gateway, "manuals", manual)
+        sdk = gateway.sdk()
+        made = await sdk.conversations.create()
+        running = await sdk.responses.create(model="kb/manuals", input=QUESTION, conversation=made.id, background=True)
+        await gate.reached.wait()
+        await sdk.responses.cancel(running.id)
+        assert (await sdk.conversations.items.list(made.id)).data == []
+
+
+@pytest.fixture
+def asked_home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
