@@ -14,7 +14,7 @@ from readahead_agents.actions.writing import ActionContext, HeldPack
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
 from readahead_agents.answering.synthesis import Synthesis
 from readahead_agents.errors import LanguageModelUnavailable
-from readahead_agents.events import PlanMade, Replanned, RunEvent
+from readahead_agents.events import PlanMade, QuestionRewritten, Replanned, RunEvent
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import Approval, Emit, Executor, StepResult
 from readahead_agents.limits import Budget, MeteredLanguageModel
@@ -91,6 +91,8 @@ class KnowledgeAgent:
         async with send:
             # first, so that an empty knowledge base is told before a plan is paid for
             query, found = await find_evidence(self._source, question, history, options.top_k)
+            if query != question:
+                await send.send(QuestionRewritten(query, "rules"))
             async with (
                 McpToolset(actions_server(context)) as actions,
                 external_tools(settings.mcp_servers, asking=approval is not None) as external,

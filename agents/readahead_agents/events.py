@@ -7,7 +7,23 @@ from typing import Any, Literal
 
 from readahead_agents.approval import Decision
 from readahead_agents.llm.base import TokenUsage
+from readahead_agents.memory.recent import Remembered
 from readahead_retrieval.types import Citation, Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRewritten:
+    """A follow-up as it is answered: with what it leans on of the turns before it."""
+
+    question: str
+    by: Literal["rules", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRead:
+    """What the prompt holds of the conversation."""
+
+    history: Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +131,6 @@ class Answered:
     """What was left out or went wrong, one sentence each: turns and passages that did not fit, failed steps."""
 
 
-AnswerEvent = EvidenceFound | Token | CitationFound | Answered
+AnswerEvent = QuestionRewritten | HistoryRead | EvidenceFound | Token | CitationFound | Answered
 ApprovalEvent = ApprovalRequired | ApprovalDecided
 RunEvent = PlanMade | Replanned | StepStarted | ApprovalEvent | ToolCalled | StepFinished | AnswerEvent

@@ -133,7 +133,7 @@ async def test_a_follow_up_is_searched_together_with_the_question_before_it() ->
     history = [Message("user", "What is the warranty of the mixer?"), Message("assistant", WARRANTY)]
     llm = ScriptedLanguageModel([WARRANTY])
     last = ending(await collect(answer(llm, source, "And from when on?", history, SETTINGS)))
-    assert source.queries == ["And from when on?", "What is the warranty of the mixer?\nAnd from when on?"]
+    assert source.queries == ["And from when on?", "What is the warranty of the mixer? And from when on?"]
     assert last.covered
 
 

@@ -10,9 +10,11 @@ from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import where
 from readahead_agents.approval import Approver
-from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, Token
+from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message, TokenUsage
+from readahead_agents.memory.follow_up import joined
+from readahead_agents.memory.recent import spoken
 from readahead_agents.profile import UserProfile
 from readahead_agents.prompts import prompt
 from readahead_agents.run_limits import NO_LIMITS, RunLimits
@@ -36,7 +38,8 @@ class AnswerOptions:
     top_k: int | None = None
     """Passages to search for."""
     profile: UserProfile | None = None
-    """Who the answer is for; the agent may write for them."""
+    """Who the answer is for. It is told behind documents and question, so that the prompts of all readers share those
+    before it."""
     limits: RunLimits = NO_LIMITS
     """What an agent's run may spend."""
     approver: Approver | None = None
@@ -78,33 +81,30 @@ async def answer(
         EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
     """
     query, evidence = await find_evidence(source, question, history, options.top_k)
+    if query != question:
+        yield QuestionRewritten(query, "rules")
     if not source.covers(query, evidence):
         for told in not_covered(source, evidence):
             yield told
         return
     completion = options.completion(settings)
-    packed = await pack_question(llm, question, history, evidence, settings, completion.max_tokens)
+    packed = await pack_question(llm, question, history, evidence, settings, options)
+    if history:
+        yield HistoryRead(packed.remembered)
     yield EvidenceFound(packed.passages)
     async with aclosing(grounded_answer(llm, source, question, packed, completion)) as events:
         async for event in events:
             yield event
 
 
-MAX_JOINED_CHARS = 2_000
-"""A follow-up and its question are short; a pasted text is neither, and would be over what a search takes."""
-
-
 async def find_evidence(
     source: EvidenceSource, question: str, history: Sequence[Message], top_k: int | None = None
 ) -> tuple[str, list[Evidence]]:
-    """The passages for a question, and the query that found them: a question that finds nothing by itself ("and for
-    children?") is searched together with the one before it."""
+    """The passages for a question, and the query that found them: a question that finds nothing by itself is searched
+    together with what was asked before it, whether it looks like a follow-up or not."""
     found = await source.search(question, top_k)
-    before = next((turn.content for turn in reversed(history) if turn.role == "user"), None)
-    if before is None or source.covers(question, found):
-        return question, found
-    query = f"{before}\n{question}"
-    if len(query) > MAX_JOINED_CHARS:
+    query = joined(question, history)
+    if query == question or source.covers(question, found):
         return question, found
     together = await source.search(query, top_k)
     return (query, together) if source.covers(query, together) else (question, found)
@@ -116,16 +116,23 @@ async def pack_question(
     history: Sequence[Message],
     evidence: Sequence[Evidence],
     settings: AgentSettings,
-    max_tokens: int,
+    options: AnswerOptions = DEFAULT_OPTIONS,
 ) -> PackedPrompt:
-    """The prompt for a grounded answer, cut to the window."""
+    """The prompt for a grounded answer, cut to the budgets and the window."""
     parts = PromptParts(
         system=system_text(history),
-        history=tuple(turn for turn in history if turn.role != "system"),
+        history=spoken(history),
         passages=tuple(evidence),
         question=question,
+        reader=options.profile.told() if options.profile is not None else "",
     )
-    return await pack(llm, parts, max_tokens=max_tokens, evidence_tokens=settings.evidence_tokens)
+    return await pack(
+        llm,
+        parts,
+        max_tokens=options.completion(settings).max_tokens,
+        evidence_tokens=settings.evidence_tokens,
+        history_tokens=settings.history_tokens,
+    )
 
 
 def system_text(history: Sequence[Message]) -> str:

@@ -7,11 +7,12 @@ from contextlib import aclosing
 
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
 from readahead_agents.answering.grounded import grounded_answer
-from readahead_agents.answering.packing import MESSAGE_OVERHEAD, PackedPrompt, newest_turns, newest_within
+from readahead_agents.answering.packing import PackedPrompt
 from readahead_agents.errors import LanguageModelRefused
-from readahead_agents.events import AnswerEvent, EvidenceFound
+from readahead_agents.events import AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import LanguageModel, Message
+from readahead_agents.memory.recent import MESSAGE_OVERHEAD, Remembered, newest_exchanges, newest_within, spoken
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 
@@ -34,32 +35,38 @@ async def answer_from_pack(
     Args:
         pack: The messages that the pack was built from.
         pack_tokens: Tokens that they take.
-        history: Earlier turns; the oldest are left out where the window is too small. System messages in it are the
-            client's own instructions and stand with the question.
+        history: Earlier turns; the oldest are left out where they are over the settings' budget or the window is too
+            small. System messages in it are the client's own instructions and stand with the question.
 
     Raises:
         LanguageModelError: When the model fails, or pack, question and answer do not fit its window.
         EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the search.
     """
     completion, window = options.completion(settings), await llm.context_window()
-    asked = Message("user", _question(question, history))
-    turns = [turn for turn in history if turn.role != "system"]
-    kept = newest_within(turns, window - pack_tokens)
+    asked = Message("user", _question(question, history, options))
+    turns = spoken(history)
+    kept = newest_within(turns, min(settings.history_tokens, window - pack_tokens))
     *sizes, asked_size = [
         count + MESSAGE_OVERHEAD for count in await llm.count_tokens([turn.content for turn in (*kept, asked)])
     ]
     left = window - pack_tokens - asked_size - MESSAGE_OVERHEAD
     if left < min(completion.max_tokens, settings.answer_tokens):
         raise _too_long(pack_tokens, asked_size, completion.max_tokens, window)
-    fitting = newest_turns(sizes, left - min(completion.max_tokens, max(settings.answer_tokens, left // 2)))
-    max_tokens = min(completion.max_tokens, left - sum(sizes[len(sizes) - fitting :]))
-    kept = _from_user(kept[len(kept) - fitting :])
-    _, evidence = await find_evidence(source, question, history, options.top_k)
+    room = left - min(completion.max_tokens, max(settings.answer_tokens, left // 2))
+    fitting = newest_exchanges([turn.role for turn in kept], sizes, min(settings.history_tokens, room))
+    history_size = sum(sizes[len(sizes) - fitting :])
+    max_tokens = min(completion.max_tokens, left - history_size)
+    query, evidence = await find_evidence(source, question, history, options.top_k)
+    if query != question:
+        yield QuestionRewritten(query, "rules")
+    remembered = Remembered(fitting, len(turns) - fitting, history_size)
+    if turns:
+        yield HistoryRead(remembered)
     yield EvidenceFound(tuple(evidence))
     packed = PackedPrompt(
-        messages=(*pack, *kept, asked),
+        messages=(*pack, *kept[len(kept) - fitting :], asked),
         passages=tuple(evidence),
-        dropped_turns=len(turns) - len(kept),
+        remembered=remembered,
         dropped_passages=0,
         prompt_tokens=pack_tokens,
         max_tokens=max_tokens,
@@ -70,15 +77,10 @@ async def answer_from_pack(
             yield event
 
 
-def _question(question: str, history: Sequence[Message]) -> str:
+def _question(question: str, history: Sequence[Message], options: AnswerOptions) -> str:
     own = [turn.content for turn in history if turn.role == "system"]
-    return "\n\n".join([*own, prompt("pack_user").substitute(question=question)])
-
-
-def _from_user(turns: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Without what stands before the first of the user's."""
-    first = next((number for number, turn in enumerate(turns) if turn.role == "user"), len(turns))
-    return turns[first:]
+    reader = options.profile.told() if options.profile is not None else ""
+    return "\n\n".join([*own, prompt("pack_user").substitute(question=f"{question}{reader}")])
 
 
 def _too_long(pack_tokens: int, question_tokens: int, max_tokens: int, window: int) -> LanguageModelRefused:

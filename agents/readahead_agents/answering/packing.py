@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
 
 from readahead_agents.answering.excerpt import Excerpts, excerpts
 from readahead_agents.answering.passages import blocks
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.llm.base import LanguageModel, Message
+from readahead_agents.memory.recent import MESSAGE_OVERHEAD, Remembered, newest_exchanges, newest_within, spoken
 from readahead_agents.prompts import prompt
 from readahead_retrieval.types import Evidence
-
-MESSAGE_OVERHEAD = 8
-"""Tokens that a chat template puts around one message, and before the reply, at most."""
-
-MAX_CHARS_PER_TOKEN = 16
-"""Running text has three to six, code with its indentation up to ten."""
 
 MIN_EVIDENCE_TOKENS = 24
 """Below this a passage says nothing."""
@@ -34,6 +28,8 @@ class PromptParts:
     template: str = "answer_user"
     findings: str = ""
     """What earlier steps wrote, where the template has a place for it."""
+    reader: str = ""
+    """Whom the answer is for; behind the question, which it is no part of."""
 
     def messages(self, shown: Excerpts) -> tuple[Message, ...]:
         return (Message("system", self.system), *self.history, self.user(shown))
@@ -43,7 +39,7 @@ class PromptParts:
         parts = {
             "passages": blocks(shown.passages, shown.texts),
             "findings": self.findings,
-            "question": self.question,
+            "question": f"{self.question}{self.reader}",
         }
         return Message("user", prompt(self.template).substitute(parts))
 
@@ -55,7 +51,7 @@ class PackedPrompt:
     messages: tuple[Message, ...]
     passages: tuple[Evidence, ...]
     """Those in the prompt, in the order of their numbers."""
-    dropped_turns: int
+    remembered: Remembered
     dropped_passages: int
     prompt_tokens: int
     max_tokens: int
@@ -65,9 +61,7 @@ class PackedPrompt:
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, for people; nothing where all fitted."""
-        told = []
-        if self.dropped_turns:
-            told.append(f"{self.dropped_turns} earlier turns of the conversation did not fit the context window.")
+        told = [*self.remembered.notes()]
         if self.dropped_passages:
             told.append(f"{self.dropped_passages} passages found did not fit the context window.")
         if self.max_tokens < self.asked_tokens:
@@ -78,12 +72,15 @@ class PackedPrompt:
         return tuple(told)
 
 
-async def pack(llm: LanguageModel, parts: PromptParts, *, max_tokens: int, evidence_tokens: int) -> PackedPrompt:
+async def pack(
+    llm: LanguageModel, parts: PromptParts, *, max_tokens: int, evidence_tokens: int, history_tokens: int = 0
+) -> PackedPrompt:
     """Shrinks a prompt until it and `max_tokens` of reply fit the window.
 
-    The passages are cut to `evidence_tokens` first. What is still too long is shrunk in a declared order: old turns
-    go, oldest first; then passages, worst first; then the last one is cut to its best statements. The system text and
-    the question are never cut. A reply is not kept more than half of the window free; it may take what is left.
+    The passages are cut to `evidence_tokens` first, and the history to `history_tokens`. What is still too long is
+    shrunk in a declared order: old exchanges go, oldest first; then passages, worst first; then the last one is cut to
+    its best statements. The system text and the question are never cut. A reply is not kept more than half of the
+    window free; it may take what is left.
 
     Each message is counted once, and the server asked a bounded number of times, however long the history is.
 
@@ -93,42 +90,27 @@ async def pack(llm: LanguageModel, parts: PromptParts, *, max_tokens: int, evide
     window = await llm.context_window()
     room = window - min(max_tokens, window // 2)
     found = await excerpts(llm, parts.question, parts.passages, evidence_tokens)
-    kept = newest_within(parts.history, room)
+    history = spoken(parts.history)
+    kept = newest_within(history, min(history_tokens, room))
     *turns, system, user = await _sizes(llm, [*kept, Message("system", parts.system), parts.user(found)])
     fixed = system + MESSAGE_OVERHEAD
-    fitting = newest_turns(turns, room - fixed - user)
-    packed = replace(parts, history=kept[len(kept) - fitting :])
+    fitting = newest_exchanges([turn.role for turn in kept], turns, min(history_tokens, room - fixed - user))
+    packed, history_size = replace(parts, history=kept[len(kept) - fitting :]), sum(turns[len(turns) - fitting :])
     shown = found
     if fixed + user > room:
         shown, user = await _fewer_passages(llm, parts, found, room - fixed)
-    size = fixed + user + sum(turns[len(turns) - fitting :])
+    size = fixed + user + history_size
     if size > room:
         raise _too_long(size, min(max_tokens, window // 2), window)
     return PackedPrompt(
         messages=packed.messages(shown),
         passages=shown.passages,
-        dropped_turns=len(parts.history) - fitting,
+        remembered=Remembered(fitting, len(history) - fitting, history_size),
         dropped_passages=len(found) - len(shown),
         prompt_tokens=size,
         max_tokens=min(max_tokens, window - size),
         asked_tokens=max_tokens,
     )
-
-
-def newest_within(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
-    """The newest turns that could fit, by their length: what could not is never sent to be counted."""
-    left = tokens
-    for number, turn in enumerate(reversed(history)):
-        left -= MESSAGE_OVERHEAD + len(turn.content) // MAX_CHARS_PER_TOKEN
-        if left < 0:
-            return tuple(history[len(history) - number :])
-    return tuple(history)
-
-
-def newest_turns(sizes: Sequence[int], room: int) -> int:
-    """How many turns fit, counted from the last."""
-    left = accumulate(reversed(sizes), lambda left, size: left - size, initial=room)
-    return sum(1 for each in islice(left, 1, None) if each >= 0)
 
 
 async def _fewer_passages(llm: LanguageModel, parts: PromptParts, found: Excerpts, room: int) -> tuple[Excerpts, int]:

@@ -18,11 +18,12 @@ from readahead_agents.answering.quotation import best_quote
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.support import citations_of
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
-from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, Token
+from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, HistoryRead, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import StepResult
 from readahead_agents.limits import Budget
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
+from readahead_agents.memory.recent import spoken
 from readahead_agents.planning.action_names import COMPARE
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
@@ -92,6 +93,8 @@ class Synthesis:
         text = ""
         try:
             packed, options = await self._prompt(question, history, written, evidence)
+            if history:
+                yield HistoryRead(packed.remembered)
             yield EvidenceFound(packed.passages)
             async with aclosing(grounded_answer(self.llm, self.source, question, packed, options)) as events:
                 async for event in events:
@@ -142,9 +145,17 @@ class Synthesis:
         # what no passage supported is no finding; its passages are in the evidence
         findings = "\n".join(as_data(MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
-        turns = tuple(turn for turn in history if turn.role != "system")
-        parts = PromptParts(system_text(history), turns, tuple(evidence), question, template, findings)
-        packed = await pack(self.llm, parts, max_tokens=options.max_tokens, evidence_tokens=settings.evidence_tokens)
+        reader = self.asked.profile.told() if self.asked.profile is not None else ""
+        parts = PromptParts(
+            system_text(history), spoken(history), tuple(evidence), question, template, findings, reader
+        )
+        packed = await pack(
+            self.llm,
+            parts,
+            max_tokens=options.max_tokens,
+            evidence_tokens=settings.evidence_tokens,
+            history_tokens=settings.history_tokens,
+        )
         return packed, options
 
     async def _without_result(

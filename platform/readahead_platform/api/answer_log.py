@@ -13,7 +13,9 @@ from readahead_agents.events import (
     ApprovalRequired,
     CitationFound,
     EvidenceFound,
+    HistoryRead,
     PlanMade,
+    QuestionRewritten,
     Replanned,
     StepFinished,
     StepStarted,
@@ -27,6 +29,8 @@ from readahead_retrieval.types import Box, Citation, Evidence
 
 _EVENT_NAMES: dict[type[ChatEvent], str] = {
     RouteChosen: "route",
+    QuestionRewritten: "question_rewritten",
+    HistoryRead: "history",
     PlanMade: "plan",
     Replanned: "replanned",
     StepStarted: "step_started",
@@ -50,6 +54,7 @@ class AnswerLog:
         self._clock = clock
         self._started = clock()
         self._timings_ms: dict[str, float] = {}
+        self._conversation: dict[str, Any] = {}
         self._plans: list[PlanMade] = []
         self._replanned: list[str] = []
         self._started_steps: dict[str, StepStarted] = {}
@@ -61,6 +66,8 @@ class AnswerLog:
         match event:
             case RouteChosen():
                 self.route = event
+            case QuestionRewritten() | HistoryRead():
+                self._conversation |= _of_conversation(event)
             case EvidenceFound():
                 self._mark("search")
             case Token():
@@ -112,6 +119,8 @@ class AnswerLog:
             "notes": list(answered.notes),
             "timings_ms": self._timings_ms,
         }
+        if self._conversation:
+            field["conversation"] = self._conversation
         if self._plans:
             field["run"] = {
                 "steps": [self._step(step) for step in self._finished_steps],
@@ -152,8 +161,16 @@ def event_object(event: ChatEvent) -> dict[str, Any]:
         case Answered():
             citations = [citation_object(citation) for citation in event.citations]
             return {"type": name, **asdict(event), "citations": citations, "usage": usage_object(event.usage)}
+        case QuestionRewritten() | HistoryRead():
+            return {"type": name, **_of_conversation(event)}
         case _:
             return {"type": name, **asdict(event)}
+
+
+def _of_conversation(event: QuestionRewritten | HistoryRead) -> dict[str, Any]:
+    if isinstance(event, HistoryRead):
+        return asdict(event.history)
+    return {"question": event.question, "rewritten_by": event.by}
 
 
 def _evidence_object(evidence: Evidence) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from readahead_agents.events import Answered, EvidenceFound, Token
+from readahead_agents.events import Answered, EvidenceFound, HistoryRead, QuestionRewritten, Token
 from readahead_platform.api.answer_log import AnswerLog, event_object
 from readahead_platform.api.kb_chat_request import KbChatRequest
 from readahead_platform.api.models import model_not_found
@@ -64,7 +64,7 @@ class KbChat:
         async with aclosing(self._events()) as events:
             async for event in events:
                 held.append(event)
-                if isinstance(event, RouteChosen | EvidenceFound):
+                if isinstance(event, RouteChosen | QuestionRewritten | HistoryRead | EvidenceFound):
                     continue
                 if not has_begun:
                     has_begun = True

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.llm.base import Message
+from readahead_agents.profile import UserProfile
 from readahead_platform.api.models import KB_PREFIX
 from readahead_platform.errors import ApiError
 from readahead_platform.routing.route import RequestedRoute
@@ -104,6 +105,7 @@ class ReadaheadOptions(BaseModel):
 
     route: RequestedRoute = "auto"
     top_k: int | None = Field(default=None, ge=1, le=50)
+    profile: UserProfile | None = None
 
 
 def _as_list(stop: Any) -> Any:
@@ -166,4 +168,5 @@ class KbChatRequest(BaseModel):
             seed=self.seed,
             stop=tuple(self.stop or ()),
             top_k=self.readahead.top_k if self.readahead else None,
+            profile=self.readahead.profile if self.readahead else None,
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
 
 from readahead_agents.actions.writing import HeldPack
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions, answer
 from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.errors import LanguageModelError
-from readahead_agents.events import RunEvent
+from readahead_agents.events import Answered, QuestionRewritten, RunEvent
 from readahead_agents.llm.base import LanguageModel, Message
+from readahead_agents.memory.standalone import standalone
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.kb_packs import READY, KbPack, KbPacks
@@ -65,18 +67,21 @@ class ChatService:
         """
         question = _question(messages)
         found = await self._library.get_kb(tenant, kb)
+        asked = await standalone(self._llm_of(tenant), question, history, self._settings.follow_ups)
         pack = await self._pack(tenant, found, route)
         chosen = choose_route(route, question, pack.offer(), self._cag_max_tokens, await self._room(tenant, options))
         source = LibrarySource(self._library, tenant, found, self._score_floor)
         yield chosen
+        if asked.by is not None:
+            yield QuestionRewritten(asked.question, asked.by)
         if chosen.chosen == "cag":
-            events = self._run_on_pack(pack, source, question, messages[:-1], options)
+            events = self._run_on_pack(pack, source, asked.question, history, options)
         else:
             held = await self._held(tenant, found) if chosen.chosen == "agent" else None
-            events = self._run(chosen.chosen, source, question, messages[:-1], options, held)
+            events = self._run(chosen.chosen, source, asked.question, history, options, held)
         async with contextlib.aclosing(events):
             async for event in events:
-                yield event
+                yield replace(event, usage=event.usage + asked.usage) if isinstance(event, Answered) else event
 
     async def _pack(self, tenant: str, kb: KnowledgeBase, route: RequestedRoute) -> KbPack:
         """What pack there is; one whose documents have changed is built anew beside, while questions read of it what

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from readahead_agents.answering.answer import AnswerOptions
-from readahead_agents.events import Answered, EvidenceFound, Token
+from readahead_agents.events import Answered, EvidenceFound, QuestionRewritten, Token
 from readahead_agents.llm.base import Message
 from readahead_platform.api.answer_log import AnswerLog, citation_object
 from readahead_platform.gateway.chat_service import ChatEvent, ChatService
@@ -44,6 +44,7 @@ class DocumentAnswer:
             temperature=request.temperature,
             top_p=1.0 if request.top_p is None else request.top_p,
             top_k=request.top_k,
+            profile=request.readahead.profile,
         )
         search = _Search(writer, conversation[-1].content)
         message = MessageWriter(writer)
@@ -51,6 +52,8 @@ class DocumentAnswer:
         async with aclosing(asked) as told:
             async for event in told:
                 self._log.observe(event)
+                if isinstance(event, QuestionRewritten):
+                    search.asks(event.question)
                 if isinstance(event, EvidenceFound) and _RESULTS in request.include:
                     search.found([await self._result(evidence) for evidence in event.evidence])
                 for typed in self._typed(event, search, message):
@@ -123,6 +126,10 @@ class _Search:
         yield self._writer.add(self._item)
         yield self._writer.tell("response.file_search_call.in_progress", self._item)
         yield self._writer.tell("response.file_search_call.searching", self._item)
+
+    def asks(self, query: str) -> None:
+        """What is searched for in the question's place."""
+        self._item["queries"] = [query]
 
     def found(self, results: Sequence[dict[str, Any]]) -> None:
         self._item["results"] = [*(self._item["results"] or []), *results]

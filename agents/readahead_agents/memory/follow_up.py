@@ -1,0 +1,96 @@
+"""Follow-up questions by rules: whether a question leans on the turns before it, and what it says together with them.
+
+No model is asked. English and Korean; a question in another language leans where it says too little by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from readahead_agents.llm.base import Message
+from readahead_retrieval.relevance import key_terms
+
+FEW_WORDS = 2
+"""Words that a question must tell at least to stand by itself."""
+BESIDE_A_PRONOUN = 3
+"""And where a pronoun is in it, which may stand for something that was said before; and in Korean, which leaves out
+what was just named."""
+MAX_BACK = 3
+"""Questions that a follow-up may lean on, each on the one before."""
+MAX_NAMES = 4
+"""Names of the last answer that are told with a follow-up."""
+MAX_CHARS = 1_000
+"""A follow-up and its questions are short; a pasted text is neither."""
+
+_WORD = re.compile(r"[\w.-]*\w")
+_OPENING = re.compile(
+    r"\W*(?:(?:and|but|or|so|also|then|what about|how about|what if|what else|why (?:so|not))\b"
+    r"|그럼|그러면|그런데|그리고|그래서|그렇다면|아니면|또\s|또한)",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|ones|there|then|meanwhile|else"
+    r"|instead|otherwise|(?:which|that|this|the|other) one|one of|the (?:same|others?|former|latter))\b",
+    re.IGNORECASE,
+)
+_NO_PRONOUN = re.compile(r"\b(?:is|are|was|were|will) there\b|\bthere (?:is|are|was|were|will)\b", re.IGNORECASE)
+_KOREAN_PRONOUN = re.compile(r"(?:^|\s)(?:그것|그거|그건|그게|그걸|거기|그곳|그때|그분|이것|이건|이게|여기|그 [가-힣])")
+_KOREAN_ELLIPSIS = re.compile(r"(?:[가-힣\d](?:은|는|도)|[가-힣]면)(?:요)?\s*[?？]?\s*$")
+_HANGUL = re.compile(r"[가-힣]")
+_NAME = re.compile(r"[A-Z][\w-]+(?: [A-Z][\w-]*)*|[“\"]([^”\"]{2,40})[”\"]")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+)$")
+
+
+def leans(question: str) -> bool:
+    """Whether a question says too little without the turns before it: "And in winter?", "Who makes it?"."""
+    if _OPENING.match(question) or _KOREAN_PRONOUN.search(question) or _KOREAN_ELLIPSIS.search(question):
+        return True
+    told = _telling_words(question)
+    if told < (BESIDE_A_PRONOUN if _HANGUL.search(question) else FEW_WORDS):
+        return True
+    kept = _NO_PRONOUN.sub(" ", question)
+    pronoun = _PRONOUN.search(kept)
+    # a pronoun behind two telling words mostly stands for one of them
+    return pronoun is not None and (told < BESIDE_A_PRONOUN or _telling_words(kept[: pronoun.start()]) < FEW_WORDS)
+
+
+def joined(question: str, history: Sequence[Message]) -> str:
+    """The questions that it leans on, it, and the names that the last answer brought in.
+
+    The question as it is, where nothing was asked before or all of it is too long.
+    """
+    before: list[str] = []
+    for turn in reversed([turn for turn in history if turn.role == "user"][-MAX_BACK:]):
+        before.insert(0, turn.content.strip())
+        if not leans(turn.content):
+            break
+    if not before or before[-1] in question:  # joined before
+        return question
+    together = " ".join([*before, question.strip()])
+    whole = together + _names(history, together)
+    return next((text for text in (whole, together) if len(text) <= MAX_CHARS), question)
+
+
+def _names(history: Sequence[Message], said: str) -> str:
+    """What the last answer named and no question did, in brackets; nothing where it named nothing new."""
+    last = history[-1]
+    if last.role != "assistant":
+        return ""
+    text = last.content[:MAX_CHARS]
+    named = [match.group(1) or match.group() for match in _NAME.finditer(text) if _is_name(match, text)]
+    new = [name for name in dict.fromkeys(named) if name.casefold() not in said.casefold()]
+    return f" ({', '.join(new[:MAX_NAMES])})" if new else ""
+
+
+def _is_name(match: re.Match[str], text: str) -> bool:
+    """A capital letter tells nothing of a sentence's first word; more of them do, figures too, and quotation marks."""
+    name = match.group()
+    if not _SENTENCE_START.search(text[: match.start()]):
+        return True
+    return " " in name or any(map(str.isdigit, name)) or name == text.strip(" .!?")
+
+
+def _telling_words(text: str) -> int:
+    """Words that say what a text is about."""
+    return sum(bool(key_terms(word)) for word in _WORD.findall(text))
