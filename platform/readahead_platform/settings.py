@@ -48,6 +48,9 @@ class GatewaySettings(BaseModel):
     """Seconds that requests in flight may still take when the gateway stops; then they end with an error."""
     cag_max_tokens: int = Field(default=3000, ge=0)
     """Tokens up to which the route "auto" answers from a knowledge base's pack instead of searching; 0 never does."""
+    response_tokens: int = Field(default=512, ge=1)
+    """Output tokens of a response from a plain model whose client names no `max_output_tokens`. A small model that
+    doesn't find an end would write until its window is full."""
     page_link_s: float = Field(default=3600.0, gt=0)
     """Seconds that a signed link to a page image holds."""
 

@@ -113,6 +113,7 @@ async def running_gateway(
                 cag_max_tokens=settings.gateway.cag_max_tokens,
             ),
             llm=upstream,
+            llm_of=lambda _tenant: llm,
             packs=packs,
             llm_server=llm_server,
             runs=runs,

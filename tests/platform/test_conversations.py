@@ -133,3 +133,27 @@ async def test_a_cancelled_response_is_no_turn(asked_home: Path, manual: Path) -
 @pytest.fixture
 def asked_home(tmp_path: Path) -> Path:
     return tmp_path / "home"
+
+
+async def test_a_conversation_over_the_window_loses_its_oldest_exchanges_and_says_so(
+    tmp_path: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    replies = Replies("Yes.")
+    long = "word " * 3000
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        sdk = gateway.sdk()
+        made = await sdk.conversations.create(items=[{"role": "system", "content": "Always be short."}])
+        for name in ("Ada", "Berta", "Carla"):
+            items = [said(f"I am {name}. {long}"), EasyInputMessageParam(role="assistant", content=f"Hello {name}.")]
+            await sdk.conversations.items.create(made.id, items=items)
+        response = await sdk.responses.create(model=MODEL, input="Who am I?", conversation=made.id, truncation="auto")
+        prompt = smollm2_tokenizer.decode(replies.prompts[0].prompt_tokens)
+        assert "I am Ada" not in prompt and "Hello Ada" not in prompt
+        assert "I am Berta" in prompt and "Hello Carla." in prompt and "Always be short." in prompt
+        assert response.model_extra is not None
+        told = response.model_extra["readahead"]
+        assert (told["conversation"]["turns"], told["conversation"]["left_out"]) == (4, 2)
+        assert "2 earliest turns" in told["notes"][0]
+        refused = await sdk.responses.create(model=MODEL, input="Who am I?", conversation=made.id)
+        assert refused.status == "failed" and refused.error is not None
+        assert str(refused.error.code) == "context_length_exceeded"

@@ -40,10 +40,11 @@ class Replies:
     async def script(self, request: GenerationRequest) -> AsyncGenerator[GenerationDelta]:
         text = self.texts[min(len(self.prompts), len(self.texts) - 1)]
         self.prompts.append(request)
-        words = text.split(" ")
+        whole, limit = text.split(" "), request.sampling.max_tokens
+        words = whole[:limit]
         for number, word in enumerate(words, 1):
             yield delta(request, word if number == len(words) else f"{word} ", number)
-        yield delta(request, "", len(words), "stop")
+        yield delta(request, "", len(words), "length" if len(whole) > limit else "stop")
 
 
 @asynccontextmanager
@@ -106,6 +107,19 @@ async def test_a_stream_tells_in_typed_events_what_the_response_holds(asked: Gat
     assert [event.sequence_number for event in events] == list(range(len(events)))
     text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     assert text == final.output_text
+
+
+async def test_a_model_that_finds_no_end_is_stopped_and_its_response_incomplete(
+    tmp_path: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    async with with_model(tmp_path / "home", smollm2_tokenizer, Replies("and so on " * 999)) as gateway:
+        bound = gateway.context.settings.gateway.response_tokens
+        for asked, given in [(None, bound), (9, 9), (bound + 100, bound + 100)]:
+            response = await gateway.sdk().responses.create(model=MODEL, input="Write.", max_output_tokens=asked)
+            assert response.status == "incomplete" and response.incomplete_details is not None
+            assert response.incomplete_details.reason == "max_output_tokens"
+            assert response.usage is not None and response.usage.output_tokens == given
+            assert response.max_output_tokens == asked
 
 
 async def test_a_response_goes_on_from_the_one_before(tmp_path: Path, smollm2_tokenizer: Tokenizer) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from readahead_agents.conversations.store import ConversationStore
+from readahead_agents.llm.base import LanguageModel
 from readahead_agents.llm.openai import OpenAILanguageModel
 from readahead_agents.runs.manager import RunManager
 from readahead_platform.gateway.chat_service import ChatService
@@ -52,6 +53,8 @@ class GatewayContext:
     tenants: TenantStore
     chat: ChatService
     llm: LlmClient
+    llm_of: Callable[[str], LanguageModel]
+    """The served model as a tenant asks it."""
     packs: KbPacks
     llm_server: LlmServer
     runs: RunManager
@@ -92,6 +95,10 @@ async def open_context(
             idle_timeout_s=gateway.llm_idle_timeout_s,
         )
         stack.push_async_callback(language_model.aclose)
+
+        def llm_of(tenant: str) -> LanguageModel:
+            return language_model.with_headers(salt_headers(tenant))
+
         packs = KbPacks(library, llm)
         runs = await open_runs(settings)
         stack.push_async_callback(runs.close)
@@ -103,13 +110,14 @@ async def open_context(
             tenants=TenantStore(database),
             chat=ChatService(
                 library,
-                lambda tenant: language_model.with_headers(salt_headers(tenant)),
+                llm_of,
                 packs,
                 settings.agents,
                 score_floor=settings.retrieval.score_floor,
                 cag_max_tokens=gateway.cag_max_tokens,
             ),
             llm=llm,
+            llm_of=llm_of,
             packs=packs,
             llm_server=llm_server,
             runs=runs,

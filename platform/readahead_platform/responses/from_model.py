@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from readahead_agents.llm.base import LanguageModel
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.responses.items import ChatMessage
@@ -12,6 +14,7 @@ from readahead_platform.responses.mcp_calls import McpCalls
 from readahead_platform.responses.model_calls import ModelCall, stream_call
 from readahead_platform.responses.request import FunctionTool, McpTool, ResponseRequest
 from readahead_platform.responses.tool_servers import ToolServers
+from readahead_platform.responses.truncation import within_window
 from readahead_platform.responses.writer import Event, ResponseWriter
 
 DEFAULT_TOOL_CALLS = 8
@@ -20,8 +23,22 @@ DEFAULT_TOOL_CALLS = 8
 class ModelAnswer:
     """Answers one request of one tenant."""
 
-    def __init__(self, llm: LlmClient, servers: ToolServers, tenant: str, request: ResponseRequest) -> None:
+    def __init__(
+        self,
+        llm: LlmClient,
+        served: LanguageModel,
+        servers: ToolServers,
+        tenant: str,
+        request: ResponseRequest,
+        default_tokens: int,
+    ) -> None:
+        """Args:
+        served: The same model, as tokens are counted by it.
+        default_tokens: Output tokens where the request names no bound.
+        """
         self._llm = llm
+        self._served = served
+        self._max_tokens = request.max_output_tokens or default_tokens
         self._servers = servers
         self._tenant = tenant
         self._request = request
@@ -34,11 +51,12 @@ class ModelAnswer:
         """
         request = self._request
         wanted = [tool for tool in request.tools if isinstance(tool, McpTool)]
-        messages, usage, left = list(conversation), _sum({}, {}), request.max_tool_calls or DEFAULT_TOOL_CALLS
+        usage, left = _sum({}, {}), request.max_tool_calls or DEFAULT_TOOL_CALLS
         async with self._servers.opened(self._tenant, wanted) as servers:
             mcp = McpCalls(writer, servers)
             for event in await mcp.list_tools():
                 yield event
+            messages, told = await self._read(conversation, mcp.for_chat())
             while True:
                 call = ModelCall()
                 body = self._body(messages, mcp.for_chat() if left > 0 else [], may_call=left > 0)
@@ -53,17 +71,30 @@ class ModelAnswer:
                         yield event
                     messages += mcp.messages(item)
                 left -= len(ours)
-        yield writer.complete(usage, "max_output_tokens" if call.finish_reason == "length" else None)
+        yield writer.complete(usage, "max_output_tokens" if call.finish_reason == "length" else None, **told)
+
+    async def _read(
+        self, conversation: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[ChatMessage], dict[str, Any]]:
+        """What the model reads of a conversation, and what the response tells of that."""
+        if self._request.truncation == "disabled":
+            return list(conversation), {}
+        described = [*self._own_tools(), *tools]
+        messages, remembered = await within_window(self._served, conversation, described, self._max_tokens)
+        return messages, {"readahead": {"conversation": asdict(remembered), "notes": remembered.notes()}}
+
+    def _own_tools(self) -> list[dict[str, Any]]:
+        return [tool.for_chat() for tool in self._request.tools if isinstance(tool, FunctionTool)]
 
     def _body(
         self, messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]], *, may_call: bool
     ) -> dict[str, Any]:
         request = self._request
-        own = [tool.for_chat() for tool in request.tools if isinstance(tool, FunctionTool)]
+        own = self._own_tools()
         body = {
             "model": request.model,
             "messages": list(messages),
-            "max_completion_tokens": request.max_output_tokens,
+            "max_completion_tokens": self._max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
             "response_format": request.text.format.for_chat(),

@@ -111,7 +111,15 @@ class Responses:
             documents = DocumentAnswer(context.chat, context.library, run.tenant, request, url)
             answer = documents.events(writer, turns(said))
         else:
-            answer = ModelAnswer(context.llm, self._servers, run.tenant, request).events(writer, said)
+            plain = ModelAnswer(
+                context.llm,
+                context.llm_of(run.tenant),
+                self._servers,
+                run.tenant,
+                request,
+                context.settings.gateway.response_tokens,
+            )
+            answer = plain.events(writer, said)
         try:
             async with aclosing(answer) as events:
                 async for event in events:
