@@ -9,15 +9,27 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from readahead_retrieval.store.session import sqlite_url
 from readahead_serving.model.metadata import load_tokenizer
 from readahead_serving.model.store import ModelStore
 from readahead_serving.model.tokenizer import Tokenizer
+from tests.databases import fresh_postgres
 from tests.platform.running import ROOT, RunningReadahead, running_readahead
 from tests.serving.llm_server import LlmServer, running_server
 
 # a busy machine is no failure
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database of each kind; a test that takes it runs on both."""
+    if request.param == "sqlite":
+        yield sqlite_url(tmp_path / "any.db")
+        return
+    with fresh_postgres() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class RetrievalSettings(BaseModel):
@@ -16,7 +17,7 @@ class RetrievalSettings(BaseModel):
     home: Path = Path("~/.readahead")
     """Holds files/ and indexes/, and readahead.db unless `database_url` says otherwise."""
     database_url: str = ""
-    """SQLAlchemy URL; empty takes SQLite at `home`/readahead.db."""
+    """`postgresql://…` for a server (the extra `postgres`), a SQLAlchemy URL; empty takes SQLite in `home`."""
     max_file_bytes: int = Field(default=256 << 20, ge=1)
     """Largest file taken."""
     read_timeout_s: float = Field(default=60.0, gt=0)
@@ -58,3 +59,14 @@ class RetrievalSettings(BaseModel):
     score_floor: float = Field(default=0.85, ge=0, le=2)
     """Below it a question counts as not covered by the documents: cosine of the best passage plus the share of the
     question's key terms that it holds, 0 to 2."""
+
+    @field_validator("database_url")
+    @classmethod
+    def _with_driver(cls, url: str) -> str:
+        """Names our driver where none is named, and refuses early what would fail deep within a start."""
+        scheme, separator, rest = url.partition("://")
+        if scheme in {"postgres", "postgresql"}:
+            scheme = "postgresql+asyncpg"
+        if scheme == "postgresql+asyncpg" and find_spec("asyncpg") is None:
+            raise ValueError("PostgreSQL needs its driver: pip install 'readahead[postgres]'")
+        return f"{scheme}{separator}{rest}"

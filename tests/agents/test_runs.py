@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from pathlib import Path
 
 import pytest
 
 from readahead_agents.runs import journal as journals
 from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus
 from readahead_agents.runs.manager import RunManager
-from readahead_retrieval.store.session import sqlite_url
 
 TENANT = "acme"
 
@@ -36,8 +34,8 @@ class SlowJournal(RunJournal):
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[SlowJournal]:
-    journal = await SlowJournal.open(sqlite_url(tmp_path / "runs.db"))
+async def journal(database_url: str) -> AsyncIterator[SlowJournal]:
+    journal = await SlowJournal.open(database_url)
     journal.committed, journal.go_on, journal.looked_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
     yield journal
     await journal.close()
