@@ -267,6 +267,12 @@ class Library:
             for document, read in zip(searchable, texts, strict=True)
         ]
 
+    async def text_chars(self, tenant: str, kb: str) -> int:
+        """How many characters `document_texts` would give, without reading them."""
+        async with self._database.reading() as session:
+            found = await knowledge_bases.get(session, tenant, kb)
+            return await pages.text_chars(session, found.id)
+
     async def pages(self, tenant: str, document_id: str, first: int = 1, last: int | None = None) -> list[Page]:
         """The read pages `first` to `last` (1-based, both included) without their words, in order."""
         async with self._database.reading() as session:

@@ -215,3 +215,85 @@ async def test_deleting_a_knowledge_bases_pack_deletes_it_everywhere(
     await call(gateway, "DELETE", f"/v1/vector_stores/{ids['store']}/pack")
     assert bench.shelf.everybodys() == []
     assert bench.engine.core.attached == {}
+
+
+async def two_documents(gateway: Gateway, manual: Path, tmp_path: Path) -> dict[str, str]:
+    """Ids of the store, of the manual and of one more document."""
+    ids = await add_document(gateway, "manuals", manual)
+    more = samples.write_pdf(tmp_path / "valves.pdf", samples.lines("Valve 7 opens at 3 bar and closes at 2 bar."))
+    file = await gateway.sdk().files.create(file=more, purpose="assistants")
+    added = await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
+    assert added.model_extra is not None
+    return {**ids, "valves": added.model_extra["document_id"], "valves_file": file.id}
+
+
+async def packed_document(gateway: Gateway, bench: Bench, store: str, document: str, **kept: Any) -> dict[str, Any]:
+    pack = await call(gateway, "POST", f"/v1/vector_stores/{store}/pack", {"document": document, **kept})
+    await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
+    return await call(gateway, "GET", f"/v1/packs/{pack['id']}")
+
+
+async def test_a_question_reads_the_pack_of_the_document_that_its_evidence_lies_in(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    estimate = await call(
+        gateway, "POST", f"/v1/vector_stores/{ids['store']}/pack", {"document": ids["document"], "dry_run": True}
+    )
+    pack = await packed_document(gateway, bench, ids["store"], ids["document"])
+    assert pack["tokens"] == estimate["tokens"] and [one["title"] for one in pack["documents"]] == ["manual.pdf"]
+    message = await ask(gateway)
+    route = message["readahead"]["route"]
+    assert (route["chosen"], route["pack_document"]) == ("cag", ids["document"]), route
+    facts = route["facts"]
+    assert facts["evidence_document"] == "manual.pdf" and facts["evidence_share"] > 0.7
+    assert (facts["document_pack_state"], facts["document_pack_tokens"]) == ("resident", pack["tokens"])
+    assert facts["kb_tokens"] > 100 and facts["pack_state"] == "none"
+    begin = (await call(gateway, "GET", f"/v1/packs/{pack['id']}/messages"))["data"]
+    sent = [{"role": m.role, "content": m.content} for m in gateway.llm.calls[-1].messages]
+    assert sent[: len(begin)] == begin and "Valve 7" not in sent[0]["content"]
+    assert message["readahead"]["citations"][0]["document"] == "manual.pdf"
+    assert (await ask(gateway, "rag"))["readahead"]["route"]["chosen"] == "rag", "it can be overridden"
+    assert (await ask(gateway, "cag"))["readahead"]["route"]["pack_document"] == ids["document"]
+    other = {"role": "user", "content": "At what pressure does valve 7 open?"}
+    body = {"model": "kb/manuals", "messages": [other]}
+    answer = (await call(gateway, "POST", "/v1/chat/completions", body))["choices"][0]["message"]["readahead"]
+    assert answer["route"]["chosen"] == "rag", "its evidence lies elsewhere"
+
+
+async def test_the_pack_of_a_document_that_is_removed_goes_with_it(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    await packed_document(gateway, bench, ids["store"], ids["valves"])
+    await gateway.sdk().vector_stores.files.delete(ids["valves_file"], vector_store_id=ids["store"])
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag"
+    assert bench.shelf.everybodys() == []
+    refused = await gateway.http().post(f"/v1/vector_stores/{ids['store']}/pack", json={"document": ids["valves"]})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "document_not_found")
+
+
+async def test_packs_of_documents_are_bounded_and_pinned_ones_stay(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("readahead_platform.gateway.kb_packs.MAX_DOCUMENT_PACKS", 1)
+    ids = await two_documents(gateway, manual, tmp_path)
+    await packed_document(gateway, bench, ids["store"], ids["document"])
+    valves = await packed_document(gateway, bench, ids["store"], ids["valves"], pin=True)
+    assert [pack["id"] for pack in (await call(gateway, "GET", "/v1/packs"))["data"]] == [valves["id"]]
+    url, body = f"/v1/vector_stores/{ids['store']}/pack", {"document": ids["document"]}
+    refused = await gateway.http().post(url, json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_document_packs")
+    assert (await call(gateway, "GET", f"/v1/packs/{valves['id']}"))["state"] == "resident"
+
+
+async def test_an_answer_shows_its_facts_and_no_time_that_nobody_measured(
+    gateway: Gateway, bench: Bench, manual: Path
+) -> None:
+    await add_document(gateway, "manuals", manual)
+    route = (await ask(gateway))["readahead"]["route"]
+    assert (route["chosen"], route["estimate_s"], route["estimate_from"]) == ("rag", None, None)
+    facts = route["facts"]
+    assert facts["kb_tokens"] > 100 and facts["window_tokens"] == gateway.llm.window
+    assert (facts["documents_pending"], facts["evidence_document"]) == (0, "manual.pdf")
+    assert facts["evidence_share"] == 1.0

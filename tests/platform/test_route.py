@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from readahead_agents.fixed_evidence import passage
 from readahead_platform.errors import ApiError
-from readahead_platform.routing.route import MAX_DELTA_TOKENS, PackOffer, Room, choose_route
+from readahead_platform.routing.facts import Concentration, KbFacts, PackOffer, Room, concentration
+from readahead_platform.routing.route import MAX_DELTA_TOKENS, MIN_CONCENTRATION, choose_route
 
 
 @pytest.mark.parametrize(
@@ -90,4 +92,64 @@ def test_the_choice_shows_its_facts_and_an_estimate_where_something_was_measured
     acted = choose_route("agent", FACT, resident(1000), 3000, ROOM)
     assert chosen.estimate_s == 1.0  # a question of 100 tokens at 100 tokens a second
     assert searched.estimate_s == 4.2 and acted.estimate_s == 12.6
-    assert choose_route("auto", FACT).estimate_s is None
+    assert chosen.estimate_from == "pack"
+
+
+def test_an_estimate_says_what_it_was_made_from_and_nothing_is_made_up() -> None:
+    unknown = choose_route("auto", FACT, room=ROOM)
+    assert unknown.estimate_s is None and unknown.estimate_from is None
+    measured = choose_route("auto", FACT, room=replace(ROOM, read_s=0.01))
+    assert (measured.estimate_s, measured.estimate_from) == (4.2, "engine")
+
+
+LARGE = KbFacts(
+    tokens=50_000, evidence=Concentration("doc_1", "pump.pdf", MIN_CONCENTRATION), document_pack=resident(1500)
+)
+
+
+def test_a_large_knowledge_base_is_answered_from_the_pack_of_the_document_that_the_evidence_lies_in() -> None:
+    chosen = choose_route("auto", FACT, PackOffer(is_ready=False), 3000, ROOM, LARGE)
+    assert (chosen.chosen, chosen.pack_document) == ("cag", "doc_1")
+    assert "70% of what a search finds lies in pump.pdf" in chosen.why and "1500 tokens" in chosen.why
+    assert (chosen.facts["evidence_document"], chosen.facts["evidence_share"]) == ("pump.pdf", MIN_CONCENTRATION)
+    assert (chosen.facts["kb_tokens"], chosen.facts["document_pack_tokens"]) == (50_000, 1500)
+    assert (chosen.estimate_s, chosen.estimate_from) == (1.0, "pack")
+    over_the_limit = choose_route("auto", FACT, resident(9000), 3000, ROOM, LARGE)
+    assert over_the_limit.pack_document == "doc_1"
+    assert choose_route("cag", FACT, PackOffer(is_ready=False), 3000, ROOM, LARGE).pack_document == "doc_1"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(LARGE, evidence=Concentration("doc_1", "pump.pdf", MIN_CONCENTRATION - 0.01)),
+        replace(LARGE, evidence=None),
+        replace(LARGE, document_pack=PackOffer(is_ready=False)),
+        replace(LARGE, document_pack=resident(2049)),
+    ],
+)
+def test_a_documents_pack_is_left_where_it_cannot_answer_alone(facts: KbFacts) -> None:
+    chosen = choose_route("auto", FACT, PackOffer(is_ready=False), 3000, ROOM, facts)
+    assert (chosen.chosen, chosen.pack_document) == ("rag", None)
+    assert "50000 tokens are over the 2048" in chosen.why
+
+
+def test_the_whole_documents_go_before_one_and_a_comparison_before_both() -> None:
+    assert choose_route("auto", FACT, resident(1000), 3000, ROOM, LARGE).pack_document is None
+    assert choose_route("auto", "Compare oil with gas.", resident(1000), 3000, ROOM, LARGE).chosen == "agent"
+
+
+def test_documents_that_are_still_being_read_are_told() -> None:
+    chosen = choose_route("auto", FACT, kb=KbFacts(pending=2, changed=1))
+    assert "2 documents are still being read" in chosen.why
+    assert (chosen.facts["documents_pending"], chosen.facts["documents_changed"]) == (2, 1)
+
+
+def test_evidence_lies_where_most_of_the_score_does() -> None:
+    found = [replace(passage("a.pdf", page, "x"), score=score) for page, score in ((1, 0.6), (2, 0.3))]
+    found.append(replace(passage("b.pdf", 1, "x"), score=0.1))
+    lies = concentration(found)
+    assert lies is not None and (lies.document_id, lies.document) == ("doc_a.pdf", "a.pdf")
+    assert lies.share == pytest.approx(0.9)
+    assert concentration([replace(found[0], score=-1.0)]) is None
+    assert concentration([]) is None

@@ -21,6 +21,8 @@ class KbPackRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    document: str | None = Field(default=None, min_length=1)
+    """Only this document, by its id: for a knowledge base that is too large to be read whole."""
     pin: bool = False
     ttl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     dry_run: bool = False
@@ -59,9 +61,12 @@ async def messages(pack: str, tenant: Tenant, context: Context) -> Response:
 
 @router.post("/v1/vector_stores/{store}/pack", response_model=None)
 async def pack_store(store: str, tenant: Tenant, context: Context, body: KbPackRequest) -> Response:
-    """Builds the pack of a knowledge base, or tells with `dry_run` what it would cost."""
+    """Builds the pack of a knowledge base or of one of its documents, or tells with `dry_run` what it would cost."""
     kb = await context.library.get_kb(tenant, store)
-    return response_of(await context.packs.build(tenant, kb, pin=body.pin, ttl=body.ttl, dry_run=body.dry_run))
+    kept = body.model_dump(exclude={"document"})
+    if body.document is not None:
+        return response_of(await context.packs.build_document(tenant, kb, body.document, **kept))
+    return response_of(await context.packs.build(tenant, kb, **kept))
 
 
 @router.get("/v1/vector_stores/{store}/pack")

@@ -10,17 +10,18 @@ from readahead_agents.actions.writing import HeldPack
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions, answer
 from readahead_agents.answering.pack_answer import answer_from_pack
-from readahead_agents.errors import LanguageModelError
 from readahead_agents.events import Answered, QuestionRewritten, RunEvent
 from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.memory.standalone import standalone
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.kb_packs import READY, KbPack, KbPacks
+from readahead_platform.gateway.kb_packs import KbPacks
+from readahead_platform.gateway.kb_sizes import KbSizes
 from readahead_platform.gateway.library_source import LibrarySource
-from readahead_platform.routing.route import RequestedRoute, Room, Route, RouteChosen, choose_route
+from readahead_platform.routing.reading_speed import ReadingSpeed
+from readahead_platform.routing.route import RequestedRoute, Route, RouteChosen
+from readahead_platform.routing.router import Asked, Routed, Router
 from readahead_retrieval.library import Library
-from readahead_retrieval.types import KnowledgeBase
 
 ChatEvent = RouteChosen | RunEvent
 DEFAULT_OPTIONS = AnswerOptions()
@@ -44,7 +45,8 @@ class ChatService:
         self._packs = packs
         self._settings = settings
         self._score_floor = score_floor
-        self._cag_max_tokens = cag_max_tokens
+        speed = ReadingSpeed(packs.llm)
+        self._router = Router(packs, KbSizes(library), speed, llm_of, settings, cag_max_tokens)
 
     async def ask(
         self,
@@ -65,66 +67,45 @@ class ChatService:
             NotFound: The tenant has no such knowledge base.
             EmptyKnowledgeBase, LanguageModelError, …: What the route raises.
         """
-        question = _question(messages)
+        question, history = _question(messages), messages[:-1]
         found = await self._library.get_kb(tenant, kb)
         asked = await standalone(self._llm_of(tenant), question, history, self._settings.follow_ups)
-        pack = await self._pack(tenant, found, route)
-        chosen = choose_route(route, question, pack.offer(), self._cag_max_tokens, await self._room(tenant, options))
         source = LibrarySource(self._library, tenant, found, self._score_floor)
-        yield chosen
+        routed = await self._router.choose(Asked(tenant, found, asked.question, route, options), source)
+        yield routed.chosen
         if asked.by is not None:
             yield QuestionRewritten(asked.question, asked.by)
-        if chosen.chosen == "cag":
-            events = self._run_on_pack(pack, source, asked.question, history, options)
+        if routed.chosen.chosen == "cag":
+            events = self._run_on_pack(routed, source, asked.question, history, options)
         else:
-            held = await self._held(tenant, found) if chosen.chosen == "agent" else None
-            events = self._run(chosen.chosen, source, asked.question, history, options, held)
+            held = await self._held(tenant, routed)
+            events = self._run(routed.chosen.chosen, source, asked.question, history, options, held)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield replace(event, usage=event.usage + asked.usage) if isinstance(event, Answered) else event
 
-    async def _pack(self, tenant: str, kb: KnowledgeBase, route: RequestedRoute) -> KbPack:
-        """What pack there is; one whose documents have changed is built anew beside, while questions read of it what
-        has stayed the same."""
-        if route in {"rag", "agent"}:
-            return KbPack()
+    async def _held(self, tenant: str, routed: Routed) -> HeldPack | None:
+        """The pack for the agent's own use, where the router found one."""
+        if routed.pack is None:
+            return None
         try:
-            pack = await self._packs.find(tenant, kb)
-            return await self._packs.rebuild_if_stale(tenant, kb, pack)
-        except ApiError:
-            if route == "cag":
-                raise
-            return KbPack()  # a search has the last word on whether anything answers
-
-    async def _room(self, tenant: str, options: AnswerOptions) -> Room:
-        try:
-            window = await self._llm_of(tenant).context_window()
-        except LanguageModelError:
-            window = None  # the route itself tells what is wrong with the model
-        answer = options.max_tokens or self._settings.answer_tokens
-        return Room(window, answer, self._settings.evidence_tokens)
-
-    async def _held(self, tenant: str, kb: KnowledgeBase) -> HeldPack | None:
-        """The pack for the agent's own use, where it is ready and no larger than what `auto` reads whole."""
-        try:
-            pack = (await self._packs.find(tenant, kb)).current
-            if pack is None or pack["state"] not in READY or pack["tokens"] > self._cag_max_tokens:
-                return None
-            return HeldPack(await self._packs.messages(tenant, pack["id"]), int(pack["tokens"]))
+            return HeldPack(await self._packs.messages(tenant, routed.pack["id"]), int(routed.pack["tokens"]))
         except ApiError:
             return None  # a search does what the pack would have done
 
     async def _run_on_pack(
         self,
-        pack: KbPack,
+        routed: Routed,
         source: LibrarySource,
         question: str,
         history: Sequence[Message],
         options: AnswerOptions,
     ) -> AsyncGenerator[RunEvent, None]:
-        assert pack.current is not None
-        read = await self._packs.messages(source.tenant, pack.current["id"])
-        llm, tokens = self._llm_of(source.tenant), int(pack.current["tokens"])
+        assert routed.pack is not None, "the router gives the pack that it chose"
+        read = await self._packs.messages(source.tenant, routed.pack["id"])
+        if routed.chosen.pack_document is not None:
+            source = source.only(routed.chosen.pack_document)
+        llm, tokens = self._llm_of(source.tenant), int(routed.pack["tokens"])
         events = answer_from_pack(llm, source, read, tokens, question, history, self._settings, options)
         async with contextlib.aclosing(events):
             async for event in events:

@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from readahead_agents.llm.base import Message
 from readahead_agents.prompts import prompt
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient, UpstreamAnswer
-from readahead_platform.routing.route import NO_PACK, PackOffer
+from readahead_platform.routing.facts import NO_PACK, PackOffer
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 READY = frozenset({"resident", "on_disk"})
 BUILDING = frozenset({"building", "stale"})
 MAX_CACHED_MESSAGES = 8
-_KB, _CONTENT = "kb", "content"
+MAX_NAME_CHARS = 200
+MAX_DOCUMENT_PACKS = 8
+"""Packs of single documents that one knowledge base may have; a new one takes the place of the one unused longest."""
+_KB, _CONTENT, _DOCUMENT = "kb", "content", "document"
+Pack = Mapping[str, Any]
+"""As /v1/packs shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KbPack:
     """What the LLM server holds of a knowledge base."""
 
-    current: Mapping[str, Any] | None = None
-    """The pack of the documents as they are now, as /v1/packs shows it."""
-    older: tuple[Mapping[str, Any], ...] = ()
+    current: Pack | None = None
+    """The pack of the documents as they are now."""
+    older: tuple[Pack, ...] = ()
     """Packs of what the documents were."""
+    of_documents: Mapping[str, Pack] = field(default_factory=dict)
+    """Packs of single documents that there still are, by the document's id."""
+    content: str = ""
+    """Names what the knowledge base holds now."""
+    documents: tuple[Document, ...] = ()
+    """Those that are searchable."""
+    pending: int = 0
+    """Documents on their way there."""
 
     @property
     def is_ready(self) -> bool:
@@ -44,7 +57,16 @@ class KbPack:
             return 0
         return max((_shared(self.current, old) for old in self.older if old["state"] in READY), default=0)
 
-    def shown(self) -> Mapping[str, Any] | None:
+    @property
+    def changed(self) -> int:
+        """Documents that were added, removed or changed since the newest of the older packs."""
+        if self.current is not None or not self.older:
+            return 0
+        held = Counter(document["title"] for document in self.older[-1]["documents"])
+        now = Counter(document.name for document in self.documents)
+        return max(1, (held - now).total() + (now - held).total())
+
+    def shown(self) -> Pack | None:
         """For people: the current pack, else the last one, which is stale because the documents have changed."""
         if self.current is not None or not self.older:
             return self.current
@@ -59,8 +81,16 @@ class KbPack:
         if shared := self.shared_tokens:
             tokens = int(shown["tokens"])
             return PackOffer(is_ready=True, tokens=tokens, delta_tokens=tokens - shared, state=str(shown["state"]))
-        reason = f" ({shown['reason']})" if shown["reason"] else ""
-        return PackOffer(is_ready=False, why_not=f"Its pack is {shown['state']}{reason}.", state=str(shown["state"]))
+        return _not_ready(shown)
+
+    def document_offer(self, document_id: str) -> PackOffer:
+        """What the pack of one document could do."""
+        pack = self.of_documents.get(document_id)
+        if pack is None:
+            return NO_PACK
+        if pack["state"] not in READY:
+            return _not_ready(pack)
+        return PackOffer(is_ready=True, tokens=int(pack["tokens"]), **_measured(pack))
 
 
 class KbPacks:
@@ -68,20 +98,29 @@ class KbPacks:
 
     def __init__(self, library: Library, llm: LlmClient) -> None:
         self._library = library
-        self._llm = llm
+        self.llm = llm
         self._messages: OrderedDict[str, tuple[Message, ...]] = OrderedDict()
 
     async def find(self, tenant: str, kb: KnowledgeBase) -> KbPack:
-        """What there is. Once the pack of the present documents is ready, older ones are deleted."""
+        """What there is. Once the pack of the present documents is ready, older ones are deleted, and packs of
+        documents that are no more at once."""
         of_kb = await self._of_kb(tenant, kb.id)
-        content = _content(await self._documents(tenant, kb))
+        listed = await self._library.list_documents(tenant, kb.id)
+        searchable = [document for document in listed if document.state == DocumentState.SEARCHABLE]
+        content, ids = _content(searchable), {document.id for document in searchable}
+        whole = [pack for pack in of_kb if _DOCUMENT not in pack["metadata"]]
+        single = {pack["metadata"][_DOCUMENT]: pack for pack in of_kb if _DOCUMENT in pack["metadata"]}
         found = KbPack(
-            next((pack for pack in of_kb if pack["metadata"].get(_CONTENT) == content), None),
-            tuple(pack for pack in of_kb if pack["metadata"].get(_CONTENT) != content),
+            current=next((pack for pack in whole if pack["metadata"].get(_CONTENT) == content), None),
+            older=tuple(pack for pack in whole if pack["metadata"].get(_CONTENT) != content),
+            of_documents={document_id: pack for document_id, pack in single.items() if document_id in ids},
+            content=content,
+            documents=tuple(searchable),
+            pending=sum(not document.finished for document in listed),
         )
-        if found.is_ready:
-            for old in found.older:
-                await self._llm.request("DELETE", f"/v1/packs/{old['id']}", tenant=tenant)
+        gone = [pack for document_id, pack in single.items() if document_id not in ids]
+        for old in (*gone, *(found.older if found.is_ready else ())):
+            await self.llm.request("DELETE", f"/v1/packs/{old['id']}", tenant=tenant)
         return found
 
     async def build(
@@ -103,17 +142,54 @@ class KbPacks:
         extended = None if dry_run or found.current else _extended(found.older, documents)
         if extended is not None:
             body = {"documents": documents[len(extended["documents"]) :], "metadata": metadata}
-            return await self._llm.request("POST", f"/v1/packs/{extended['id']}/documents", body, tenant=tenant)
-        whole: dict[str, Any] = {
-            "name": kb.name,
-            "messages": [{"role": "system", "content": prompt("pack_system").substitute()}],
-            "documents": documents,
-            "metadata": metadata,
-            "pin": pin,
-            "ttl": ttl,
-            "dry_run": dry_run,
-        }
-        return await self._llm.request("POST", "/v1/packs", whole, tenant=tenant)
+            return await self.llm.request("POST", f"/v1/packs/{extended['id']}/documents", body, tenant=tenant)
+        whole = {"name": kb.name, "metadata": metadata, "pin": pin, "ttl": ttl, "dry_run": dry_run}
+        return await self._create(tenant, documents, whole)
+
+    async def build_document(
+        self,
+        tenant: str,
+        kb: KnowledgeBase,
+        document_id: str,
+        *,
+        pin: bool = False,
+        ttl: float | None = None,
+        dry_run: bool = False,
+    ) -> UpstreamAnswer:
+        """Has the pack of one document built, for a knowledge base that is too large to be read whole.
+
+        Raises:
+            ApiError: The knowledge base has no such searchable document, or as many pinned packs as it may have.
+        """
+        found = await self.find(tenant, kb)
+        document = next((one for one in found.documents if one.id == document_id), None)
+        if document is None:
+            message = f"{kb.name} has no searchable document {document_id!r}."
+            raise ApiError(404, message, param="document", code="document_not_found")
+        if not dry_run and document_id not in found.of_documents:
+            await self._make_room(tenant, kb, found.of_documents)
+        pages = await self._library.pages(tenant, document_id)
+        text = "\n\n".join(page.text for page in pages if page.text.strip())
+        metadata = {_KB: kb.id, _DOCUMENT: document_id}
+        name = f"{kb.name}: {document.name}"[:MAX_NAME_CHARS]
+        kept = {"name": name, "metadata": metadata, "pin": pin, "ttl": ttl, "dry_run": dry_run}
+        return await self._create(tenant, [{"title": document.name, "text": text}], kept)
+
+    async def _make_room(self, tenant: str, kb: KnowledgeBase, packs: Mapping[str, Pack]) -> None:
+        if len(packs) < MAX_DOCUMENT_PACKS:
+            return
+        oldest = min((pack for pack in packs.values() if not pack["pin"]), key=lambda p: p["used_at"], default=None)
+        if oldest is None:
+            message = f"{kb.name} has {len(packs)} packs of documents, all of them pinned; delete one, or unpin it."
+            raise ApiError(400, message, param="document", code="too_many_document_packs")
+        await self.llm.request("DELETE", f"/v1/packs/{oldest['id']}", tenant=tenant)
+
+    async def _create(
+        self, tenant: str, documents: Sequence[Mapping[str, str]], kept: Mapping[str, Any]
+    ) -> UpstreamAnswer:
+        system = {"role": "system", "content": prompt("pack_system").substitute()}
+        body = {"messages": [system], "documents": documents, **kept}
+        return await self.llm.request("POST", "/v1/packs", body, tenant=tenant)
 
     async def rebuild_if_stale(self, tenant: str, kb: KnowledgeBase, found: KbPack) -> KbPack:
         """Queues a new pack where the documents have changed under the one that somebody had asked for.
@@ -124,12 +200,12 @@ class KbPacks:
         if found.current is not None or not found.older:
             return found
         answer = await self.build(tenant, kb, pin=bool(found.older[-1]["pin"]), ttl=found.older[-1]["ttl"])
-        return KbPack(json.loads(answer.body), found.older) if answer.status == 200 else found
+        return replace(found, current=json.loads(answer.body)) if answer.status == 200 else found
 
     async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
         """Takes all packs of a knowledge base out of memory and off the disk."""
         for pack in await self._of_kb(tenant, kb.id):
-            await self._llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+            await self.llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
 
     async def forget_deleted(self, tenant: str) -> None:
         """Deletes the packs of knowledge bases that are no more.
@@ -143,7 +219,7 @@ class KbPacks:
         known = {kb.id for kb in await self._library.list_kbs(tenant)}
         for pack in packs:
             if _KB in pack["metadata"] and pack["metadata"][_KB] not in known:
-                await self._llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+                await self.llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
 
     async def messages(self, tenant: str, pack_id: str) -> tuple[Message, ...]:
         """What a question on a pack begins with. A pack never changes, so the texts are kept for the next question.
@@ -152,7 +228,7 @@ class KbPacks:
             ApiError: It is gone meanwhile.
         """
         if pack_id not in self._messages:
-            answer = await self._llm.request("GET", f"/v1/packs/{pack_id}/messages", tenant=tenant)
+            answer = await self.llm.request("GET", f"/v1/packs/{pack_id}/messages", tenant=tenant)
             if answer.status != 200:
                 raise ApiError(404, "The pack was deleted meanwhile: ask again.", code="pack_not_found")
             data = json.loads(answer.body)["data"]
@@ -163,7 +239,7 @@ class KbPacks:
         return self._messages[pack_id]
 
     async def _packs(self, tenant: str) -> list[dict[str, Any]]:
-        answer = await self._llm.request("GET", "/v1/packs", tenant=tenant)
+        answer = await self.llm.request("GET", "/v1/packs", tenant=tenant)
         if answer.status != 200:
             return []  # another LLM server, which has no packs
         data: list[dict[str, Any]] = json.loads(answer.body)["data"]
@@ -172,9 +248,10 @@ class KbPacks:
     async def _of_kb(self, tenant: str, kb_id: str) -> list[dict[str, Any]]:
         return [pack for pack in await self._packs(tenant) if pack["metadata"].get(_KB) == kb_id]
 
-    async def _documents(self, tenant: str, kb: KnowledgeBase) -> list[Document]:
-        listed = await self._library.list_documents(tenant, kb.id)
-        return [document for document in listed if document.state == DocumentState.SEARCHABLE]
+
+def _not_ready(pack: Pack) -> PackOffer:
+    reason = f" ({pack['reason']})" if pack["reason"] else ""
+    return PackOffer(is_ready=False, why_not=f"Its pack is {pack['state']}{reason}.", state=str(pack["state"]))
 
 
 def _measured(shown: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from readahead_retrieval.library import Library
 from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation, Evidence, KnowledgeBase
 
+MAX_REMEMBERED = 32
+"""Searches of one question; a run has fewer steps."""
+
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
-    """An `EvidenceSource`; tenant and knowledge base are fixed when it is made."""
+    """An `EvidenceSource` for one question; tenant and knowledge base are fixed when it is made."""
 
     library: Library
     tenant: str
     kb: KnowledgeBase
     score_floor: float
+    document_ids: tuple[str, ...] | None = None
+    """The documents that are searched; None means all."""
+    found: dict[tuple[str, int | None], list[Evidence]] = field(default_factory=dict, compare=False)
+    """Searches made before: the route is chosen by what the answer then stands on."""
 
     @property
     def name(self) -> str:
         return self.kb.name
 
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
-        return await self.library.search(self.tenant, self.kb.id, query, top_k)
+        if (query, top_k) not in self.found:
+            found = await self.library.search(self.tenant, self.kb.id, query, top_k, self.document_ids)
+            if len(self.found) == MAX_REMEMBERED:
+                return found
+            self.found[query, top_k] = found
+        return list(self.found[query, top_k])
+
+    def only(self, document_id: str) -> LibrarySource:
+        """The same, of one document."""
+        return replace(self, document_ids=(document_id,), found={})
 
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         return await self.library.cite(self.tenant, answer, evidence)

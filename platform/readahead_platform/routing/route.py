@@ -7,57 +7,21 @@ from typing import Any, Literal
 
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_platform.errors import ApiError
+from readahead_platform.routing.facts import NO_PACK, KbFacts, PackOffer, Room
 
 Route = Literal["rag", "agent", "cag"]
 RequestedRoute = Literal["auto", "rag", "agent", "cag"]
-
-
-@dataclass(frozen=True, slots=True)
-class PackOffer:
-    """What the knowledge base's pack could do for a question."""
-
-    is_ready: bool
-    """Whether questions on all documents as they are now can be asked at once."""
-    tokens: int = 0
-    delta_tokens: int = 0
-    """Those of them that each question computes anew, because documents have changed and the new pack isn't built."""
-    why_not: str = ""
-    """One sentence for people, where it is not ready."""
-    state: str = "none"
-    """As /v1/packs has it: resident, on_disk, …"""
-    build_s: float | None = None
-    """Seconds that the model took to read it, where that was measured."""
-    nbytes: int = 0
-    """Bytes on disk."""
-
-    @property
-    def load_s(self) -> float | None:
-        """Seconds until it can be read; None where that is not known."""
-        return 0.0 if self.state != "on_disk" else self.nbytes / LOAD_BYTES_PER_S if self.nbytes else None
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What the model may read for one answer, in tokens; the window is None where nobody could tell it."""
-
-    window: int | None = None
-    answer: int = 0
-    search: int = 0
-    """That the passages of a search may take."""
-
-
-LOAD_BYTES_PER_S = 300e6
-"""Of a pack on disk into memory: what a plain SSD gives at least."""
 QUESTION_TOKENS = 100
 """Around a question and its frame."""
 MAX_SHARE = 4
 """A pack takes a quarter of the window at most where `auto` reads it whole: models read worse the fuller it is."""
-
-
 MAX_DELTA_TOKENS = 1500
 """Tokens that `auto` lets a question compute beside a pack whose documents have changed: about what the passages of a
 search would cost it."""
-NO_PACK = PackOffer(is_ready=False, why_not="It has no pack; `readahead kb pack` builds one.")
+MIN_CONCENTRATION = 0.7
+"""Share of what a search finds that must be in one document for its pack to answer alone."""
+
+_NO_ROOM, _NOTHING = Room(), KbFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +34,23 @@ class RouteChosen:
     facts: dict[str, Any] = field(default_factory=dict)
     """What the choice was made from."""
     estimate_s: float | None = None
-    """Seconds until the first word, by what reading the pack was measured to take; None where nothing was measured."""
+    """Seconds until the first word; None where nothing was measured that it could be told from."""
+    estimate_from: Literal["pack", "engine"] | None = None
+    """What was measured: how long this pack took to be read, or how fast the LLM server reads."""
+    pack_document: str | None = None
+    """On route cag, the id of the document whose pack is read; None where it is the whole knowledge base's."""
 
 
 def choose_route(
-    requested: RequestedRoute, question: str, pack: PackOffer = NO_PACK, cag_max_tokens: int = 0, room: Room = Room()
+    requested: RequestedRoute,
+    question: str,
+    pack: PackOffer = NO_PACK,
+    cag_max_tokens: int = 0,
+    room: Room = _NO_ROOM,
+    kb: KbFacts = _NOTHING,
 ) -> RouteChosen:
     """An explicit route is honoured; `auto` takes the agent where one search cannot answer, and else the pack where it
-    is ready and small.
+    is ready and small, or the one of the document that the evidence lies in.
 
     Args:
         cag_max_tokens: Tokens up to which `auto` prefers the pack to a search: small models read long texts badly.
@@ -85,31 +58,51 @@ def choose_route(
     Raises:
         ApiError: 400 for `cag` where there is no pack to answer from.
     """
-    chosen = _chosen(requested, question, pack, cag_max_tokens, room)
-    facts = {
-        "question_kind": _kind(question),
+    chosen = _chosen(requested, question, pack, cag_max_tokens, room, kb)
+    read = kb.document_pack if chosen.pack_document else pack
+    estimate_s, source = _estimate(chosen.chosen, read, room)
+    facts = _facts(question, pack, cag_max_tokens, room, kb)
+    return replace(chosen, facts=facts, estimate_s=estimate_s, estimate_from=source)
+
+
+def _facts(question: str, pack: PackOffer, cag_max_tokens: int, room: Room, kb: KbFacts) -> dict[str, Any]:
+    found = kb.evidence
+    return {
+        "question_kind": kind_of(question),
+        "kb_tokens": pack.tokens if pack.is_ready else kb.tokens,
+        "documents_pending": kb.pending,
+        "documents_changed": kb.changed,
         "pack_state": pack.state,
         "pack_tokens": pack.tokens or None,
         "pack_delta_tokens": pack.delta_tokens,
         "pack_load_s": pack.load_s if pack.is_ready else None,
+        "evidence_document": found.document if found else None,
+        "evidence_share": round(found.share, 3) if found else None,
+        "document_pack_state": kb.document_pack.state,
+        "document_pack_tokens": kb.document_pack.tokens or None,
         "window_tokens": room.window,
         "search_tokens": room.search,
-        "cag_limit_tokens": _limit(cag_max_tokens, room),
+        "cag_limit_tokens": limit_of(cag_max_tokens, room),
     }
-    return replace(chosen, facts=facts, estimate_s=_estimate(chosen.chosen, pack, room))
 
 
-def _chosen(requested: RequestedRoute, question: str, pack: PackOffer, cag_max_tokens: int, room: Room) -> RouteChosen:
+def _chosen(
+    requested: RequestedRoute, question: str, pack: PackOffer, cag_max_tokens: int, room: Room, kb: KbFacts
+) -> RouteChosen:
     match requested:
-        case "cag" if not pack.is_ready:
+        case "cag" if pack.is_ready:
+            return RouteChosen("cag", f"The request asked for it.{_delta(pack)}")
+        case "cag" if kb.document_pack.is_ready and kb.evidence:
+            why = f"The request asked for it, and of the packs there are, that of {kb.evidence.document} tells most."
+            return RouteChosen("cag", why, pack_document=kb.evidence.document_id)
+        case "cag":
             message = f"The route 'cag' answers from a pack. {pack.why_not} Until then use auto, rag or agent."
             raise ApiError(400, message, param="readahead.route", code="pack_unavailable")
-        case "cag":
-            return RouteChosen("cag", f"The request asked for it.{_delta(pack)}")
         case "rag" | "agent":
             return RouteChosen(requested, "The request asked for it.")
         case "auto":
-            return _by_facts(question, pack, cag_max_tokens, room)
+            chosen = _by_facts(question, pack, limit_of(cag_max_tokens, room), kb)
+            return replace(chosen, why=f"{chosen.why}{_pending(kb)}")
 
 
 _AGENT_BECAUSE = {
@@ -119,7 +112,8 @@ _AGENT_BECAUSE = {
 }
 
 
-def _kind(question: str) -> str:
+def kind_of(question: str) -> str:
+    """comparison, analysis, summary or fact, by the question's words."""
     if compared_sides(question) is not None:
         return "comparison"
     if asks_for_analysis(question):
@@ -127,23 +121,49 @@ def _kind(question: str) -> str:
     return "summary" if asks_for_summary(question) else "fact"
 
 
-def _by_facts(question: str, pack: PackOffer, cag_max_tokens: int, room: Room) -> RouteChosen:
-    if why_agent := _AGENT_BECAUSE.get(_kind(question)):
+def _by_facts(question: str, pack: PackOffer, limit: int, kb: KbFacts) -> RouteChosen:
+    if why_agent := _AGENT_BECAUSE.get(kind_of(question)):
         return RouteChosen("agent", why_agent)
-    limit = _limit(cag_max_tokens, room)
-    if pack.is_ready and pack.delta_tokens > MAX_DELTA_TOKENS:
-        return RouteChosen("rag", f"A search is faster for now.{_delta(pack)}")
-    if pack.is_ready and (slow := _slower_to_load(pack)):
-        return RouteChosen("rag", slow)
-    if pack.is_ready and pack.tokens <= limit:
+    against = _against(pack, limit)
+    if pack.is_ready and not against:
         held = pack.tokens - pack.delta_tokens
         which = "All" if not pack.delta_tokens else f"{held} of the"
-        where = "on disk, and quicker loaded than read" if pack.state == "on_disk" else "in the model's cache already"
-        why = f"{which} {pack.tokens} tokens of the documents are {where}.{_delta(pack)}"
+        why = f"{which} {pack.tokens} tokens of the documents are {_where(pack)}.{_delta(pack)}"
         return RouteChosen("cag", why)
-    if pack.is_ready:
-        return RouteChosen("rag", f"The pack's {pack.tokens} tokens are over the {limit} that auto reads whole.")
+    if on_document := _on_document(limit, kb):
+        return on_document
+    if against:
+        return RouteChosen("rag", against)
+    if kb.tokens is not None and kb.tokens > limit:
+        return RouteChosen("rag", f"The documents' {kb.tokens} tokens are over the {limit} that auto reads whole.")
     return RouteChosen("rag", "One search can find what the question asks for.")
+
+
+def _on_document(limit: int, kb: KbFacts) -> RouteChosen | None:
+    """The pack of the one document that the evidence lies in, where it is ready and small."""
+    found, pack = kb.evidence, kb.document_pack
+    if found is None or found.share < MIN_CONCENTRATION or not pack.is_ready or _against(pack, limit):
+        return None
+    lies = f"{found.share:.0%} of what a search finds lies in {found.document}"
+    why = f"{lies}, whose {pack.tokens} tokens are {_where(pack)}."
+    return RouteChosen("cag", why, pack_document=found.document_id)
+
+
+def _against(pack: PackOffer, limit: int) -> str:
+    """Why a ready pack is not read whole; empty where it may be, or where there is none."""
+    if not pack.is_ready:
+        return ""
+    if pack.delta_tokens > MAX_DELTA_TOKENS:
+        return f"A search is faster for now.{_delta(pack)}"
+    if pack.tokens > limit:
+        return f"The pack's {pack.tokens} tokens are over the {limit} that auto reads whole."
+    if pack.load_s is None or pack.build_s is None or pack.load_s <= pack.build_s:
+        return ""
+    return f"The pack is on disk, and loading it takes longer ({pack.load_s:.1f} s) than reading it anew."
+
+
+def _where(pack: PackOffer) -> str:
+    return "on disk, and quicker loaded than read" if pack.state == "on_disk" else "in the model's cache already"
 
 
 def _delta(pack: PackOffer) -> str:
@@ -152,7 +172,14 @@ def _delta(pack: PackOffer) -> str:
     return f" documents_changed: {pack.delta_tokens} tokens are read anew until the new pack is ready."
 
 
-def _limit(cag_max_tokens: int, room: Room) -> int:
+def _pending(kb: KbFacts) -> str:
+    if not kb.pending:
+        return ""
+    count = "1 document is" if kb.pending == 1 else f"{kb.pending} documents are"
+    return f" {count} still being read, and not in the answer yet."
+
+
+def limit_of(cag_max_tokens: int, room: Room) -> int:
     """Tokens of a pack that `auto` reads whole: as set, and what the window bears."""
     if room.window is None:
         return cag_max_tokens
@@ -160,19 +187,16 @@ def _limit(cag_max_tokens: int, room: Room) -> int:
     return max(0, min(cag_max_tokens, room.window // MAX_SHARE, left))
 
 
-def _slower_to_load(pack: PackOffer) -> str:
-    """Why the pack is not loaded for one question; empty where it is there, or quicker loaded than read."""
-    if pack.load_s is None or pack.build_s is None or pack.load_s <= pack.build_s:
-        return ""
-    return f"The pack is on disk, and loading it takes longer ({pack.load_s:.1f} s) than reading it anew."
-
-
-def _estimate(route: Route, pack: PackOffer, room: Room) -> float | None:
-    """By the seconds a token took when the pack was built; an agent has a plan and a step ahead of its answer."""
-    if pack.build_s is None or not pack.tokens:
-        return None
-    per_token = pack.build_s / pack.tokens
+def _estimate(route: Route, pack: PackOffer, room: Room) -> tuple[float | None, Literal["pack", "engine"] | None]:
+    """By the seconds a token took when the pack was built, else by those that the LLM server has measured; an agent
+    has a plan and a step ahead of its answer."""
+    source: Literal["pack", "engine"] = "engine"
+    read_s = room.read_s
+    if pack.build_s is not None and pack.tokens:
+        source, read_s = "pack", pack.build_s / pack.tokens
+    if read_s is None:
+        return None, None
     if route == "cag":
-        return round((pack.load_s or 0.0) + (pack.delta_tokens + QUESTION_TOKENS) * per_token, 2)
+        return round((pack.load_s or 0.0) + (pack.delta_tokens + QUESTION_TOKENS) * read_s, 2), source
     prompts = 3 if route == "agent" else 1
-    return round(prompts * (room.search + QUESTION_TOKENS) * per_token, 2)
+    return round(prompts * (room.search + QUESTION_TOKENS) * read_s, 2), source

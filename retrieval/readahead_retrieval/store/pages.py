@@ -9,8 +9,8 @@ from sqlalchemy import and_, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.store.codec import decode_headings, decode_words, encode_headings, encode_words
-from readahead_retrieval.store.models import PageRow
-from readahead_retrieval.types import Page, PageQuality
+from readahead_retrieval.store.models import DocumentRow, PageRow
+from readahead_retrieval.types import DocumentState, Page, PageQuality
 
 PARTITION = 64
 """Rows that are taken from the database at a time."""
@@ -56,6 +56,13 @@ async def load_text(session: AsyncSession, document_id: str, first: int = 1, las
         async for part in rows.partitions(PARTITION)  # row by row it would not let go of the event loop between
         for number, label, text, quality, width, height, headings in part
     ]
+
+
+async def text_chars(session: AsyncSession, kb_id: str) -> int:
+    """Characters of all searchable documents of a knowledge base, summed by the database."""
+    searchable = and_(DocumentRow.kb_id == kb_id, DocumentRow.state == DocumentState.SEARCHABLE)
+    chars = select(func.sum(func.length(PageRow.text))).join(DocumentRow, DocumentRow.id == PageRow.document_id)
+    return await session.scalar(chars.where(searchable)) or 0
 
 
 async def qualities(session: AsyncSession, document_id: str) -> set[PageQuality]:
