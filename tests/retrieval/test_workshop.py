@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,7 @@ async def test_a_free_process_that_died_is_not_used_again(workshop: Workshop) ->
             pid = _workers()[0]
             assert len([*await document.add([page(1)]), *await document.finish()]) > 0
         os.kill(pid, signal.SIGKILL)
-        await until(lambda pid=pid: not is_alive(pid))
+        await until(partial(_is_gone, pid))
 
 
 async def test_a_cancelled_document_leaves_no_process_at_work(workshop: Workshop) -> None:
@@ -163,6 +164,10 @@ async def _built(
         await index.add([IndexedChunk(number, "doc", text, vector) for number, text in texts.items()])
         sha256 = await index.publish()
     return Generation.open(folder, sha256)
+
+
+def _is_gone(pid: int) -> bool:
+    return not is_alive(pid)
 
 
 def _workers() -> list[int]:
