@@ -16,6 +16,11 @@ class EvidenceSource(Protocol):
         """The knowledge base's name, for prompts and messages."""
         ...
 
+    @property
+    def link_hosts(self) -> tuple[str, ...]:
+        """Hosts that links and images in answers may lead to, beside this service."""
+        ...
+
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
         """The best passages, best first; empty when nothing matches. Raises `EmptyKnowledgeBase`."""
         ...

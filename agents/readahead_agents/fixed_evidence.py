@@ -22,6 +22,7 @@ class FixedEvidenceSource:
     cite_floor: float = 0.6
     """Share of an answer sentence's words that a passage must hold to support it."""
     queries: list[str] = field(default_factory=list)
+    link_hosts: tuple[str, ...] = ()
 
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
         self.queries.append(query)

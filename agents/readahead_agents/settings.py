@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from readahead_agents.answering.shown_text import LinkHost
 from readahead_agents.mcp.server_settings import McpServerSettings
 
 
@@ -43,5 +44,8 @@ class AgentSettings(BaseModel):
     """Sampling temperature of plans."""
     seed: int = 7
     """Seed of plans and answers."""
+    link_hosts: tuple[LinkHost, ...] = ()
+    """Hosts ("wiki.example.org", with its port where it has one) that links and images in the model's sentences may
+    lead to; all others are made plain text, and so is every link in a quotation."""
     mcp_servers: tuple[McpServerSettings, ...] = ()
     """External MCP servers, whose tools the agent may use (docs/mcp.md)."""

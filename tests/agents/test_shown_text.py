@@ -10,11 +10,13 @@ from readahead_agents.answering.shown_text import ShownText
 from readahead_agents.fixed_evidence import passage
 
 PASSAGES = [passage("a.pdf", 1, "As told in [12], pumps turn."), passage("b.pdf", 2, "Mixers mix.")]
+HOSTS = ("wiki.example", "files.example:8443")
 PIECES = ["[", "]", "(", ")", "S1", "S2", "S9", "1", "12", ",", " ", "\t", "!", "<", "a", ":", "/", "//e.x", "#", "\n"]
+LINKED = [*PIECES, "https", "http:", "//", "wiki", ".exam", "ple", ":8443", "@", "\\", "?"]
 
 
-def shown(pieces: list[str]) -> str:
-    text = ShownText(PASSAGES)
+def shown(pieces: list[str], hosts: tuple[str, ...] = ()) -> str:
+    text = ShownText(PASSAGES, hosts)
     return "".join([*map(text.feed, pieces), text.finish()])
 
 
@@ -61,6 +63,47 @@ def test_links_and_images_that_leave_the_service_are_made_plain_text(text: str) 
 
 def test_links_into_the_service_stay_links() -> None:
     assert shown(["[page](/documents/1#2) and [top](#top)"]) == "[page](/documents/1#2) and [top](#top)"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[x](https://wiki.example/page)",
+        "![x](http://WIKI.example)",
+        "[x]( https://wiki.example?q=1)",
+        "[x](https://files.example:8443/a#b)",
+        '[x](https://wiki.example/ "title")',
+        "[page](/documents/1)",
+    ],
+)
+def test_links_to_allowed_hosts_stay_links(link: str) -> None:
+    assert shown(list(link), HOSTS) == shown([link], HOSTS) == link
+    assert link.startswith("[page]") or "](" not in shown([link])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://wiki.example@evil.example/",
+        "https://wiki.example:443@evil.example/",
+        "https://wiki.example.evil.example/",
+        "https://wiki.example\\@evil.example/",
+        "https://evil.example/?https://wiki.example/",
+        "https://sub.wiki.example/",
+        "https://files.example/",
+        "javascript://wiki.example/",
+        "<https://wiki.example/>",
+    ],
+)
+def test_a_host_that_only_looks_like_an_allowed_one_is_none(target: str) -> None:
+    link = f"![x]({target})"
+    assert "](" not in shown([link], HOSTS)
+    assert shown(list(link), HOSTS) == shown([link], HOSTS)
+
+
+@given(st.lists(st.sampled_from(LINKED), max_size=30))
+def test_a_stream_with_allowed_hosts_shows_the_same_as_the_whole_text_at_once(pieces: list[str]) -> None:
+    assert shown(pieces, HOSTS) == shown(["".join(pieces)], HOSTS)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=24))

@@ -79,11 +79,12 @@ async def running_gateway(
     llm: ScriptedLanguageModel | None = None,
     llm_url: str = "",
     mcp_servers: Sequence[McpServerSettings] = (),
+    link_hosts: Sequence[str] = (),
 ) -> AsyncIterator[Gateway]:
     settings = Settings(
         home=home,
         web=False,
-        agents=AgentSettings(mcp_servers=tuple(mcp_servers)),
+        agents=AgentSettings(mcp_servers=tuple(mcp_servers), link_hosts=tuple(link_hosts)),
         retrieval=retrieval_settings(home),
         gateway=GatewaySettings(heartbeat_s=heartbeat_s, max_body_bytes=64 << 10),
     )

@@ -61,7 +61,7 @@ async def grounded_answer(
     A sentence is held until it is judged, and shown where the passages support it. Where nothing is shown, or the
     figure that was asked for is not in it, the passages' best statements follow as a quotation, marked as ours.
     """
-    written, shown = WrittenText(llm, prompt.passages), _Shown()
+    written, shown = WrittenText(llm, prompt.passages, source.link_hosts), _Shown()
     judge = Judge(source, question, prompt.passages)
     async with aclosing(written.sentences(prompt, options)) as sentences:
         async for sentence in sentences:

@@ -4,14 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated
+
+from pydantic import Field
 
 from readahead_retrieval.types import Evidence
 
+LinkHost = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$", max_length=260)]
+"""A host, with its port where it has one: `wiki.example.org`."""
+
 _MARKER = re.compile(r"[ \t]?\[\s{0,2}(S?\d{1,4}(?:\s{0,2}[,;]\s{0,2}S?\d{1,4}){0,9})\s{0,2}\]", re.IGNORECASE)
-# a markdown link or image whose target is not on this service, a link definition, an HTML tag
-_OFF_SERVICE = re.compile(r"\](?=\((?!\s{0,3}(?:#|/(?![/\\])))|:)|<(?=[a-zA-Z/!?])")
-# the end of a text that could still become one of these; a marker has at most 100 characters between its brackets
-_UNFINISHED = re.compile(r"(?:[ \t]|[ \t]?\[[\sSs\d,;]{0,100}(?:\](?:\(\s{0,3}/?)?)?|\](?:\(\s{0,3}/?)?|<)\Z")
+_HERE = r"#|/(?![/\\])"
+"""What the target of a link within this service begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """Where links may lead; patterns for those that lead elsewhere."""
+
+    off_service: re.Pattern[str]
+    """A markdown link or image whose target is neither on this service nor on an allowed host, a link definition, an
+    HTML tag."""
+    unfinished: re.Pattern[str]
+    """The end of a text that could still become one, or a marker: it has at most 100 characters in its brackets."""
+
+
+@cache
+def _links(hosts: tuple[str, ...]) -> _Links:
+    here, target = _HERE, r"\(\s{0,3}/?"
+    if hosts:
+        # the host ends where a path, a query or the target does: "allowed.example@evil.example" is another host
+        here += rf"|https?://(?:{'|'.join(map(re.escape, hosts))})(?=[/?#)])"
+        target = rf"\(\s{{0,3}}[^\s()]{{0,{len('https://') + max(map(len, hosts))}}}"
+    return _Links(
+        re.compile(rf"\](?=\((?!\s{{0,3}}(?:{here}))|:)|<(?=[a-zA-Z/!?])", re.IGNORECASE),
+        re.compile(rf"(?:[ \t]|[ \t]?\[[\sSs\d,;]{{0,100}}(?:\](?:{target})?)?|\](?:{target})?|<)\Z"),
+    )
 
 
 class ShownText:
@@ -20,9 +50,11 @@ class ShownText:
     Args:
         passages: The numbered passages of the prompt: `[S1]` to `[Sn]` are theirs. Any other marker is dropped,
             unless the passages themselves hold it letter for letter.
+        link_hosts: Hosts that links and images may lead to beside this service.
     """
 
-    def __init__(self, passages: Sequence[Evidence]) -> None:
+    def __init__(self, passages: Sequence[Evidence], link_hosts: Sequence[str] = ()) -> None:
+        self._links = _links(tuple(link_hosts))
         self._count = len(passages)
         self._texts = [passage.text for passage in passages]
         self._held = ""
@@ -30,7 +62,7 @@ class ShownText:
     def feed(self, text: str) -> str:
         """What can be shown now; an open bracket is held back until it closes or proves to be something else."""
         text = self._held + text
-        unfinished = _UNFINISHED.search(text)
+        unfinished = self._links.unfinished.search(text)
         cut = len(text) if unfinished is None else unfinished.start()
         self._held = text[cut:]
         return self._clean(text[:cut])
@@ -42,7 +74,7 @@ class ShownText:
 
     def _clean(self, text: str) -> str:
         text = _MARKER.sub(lambda match: match.group() if self._known(match) else "", text)
-        return _OFF_SERVICE.sub(lambda match: f"{match.group()} ", text)
+        return self._links.off_service.sub(lambda match: f"{match.group()} ", text)
 
     def _known(self, match: re.Match[str]) -> bool:
         ids = re.split(r"\s*[,;]\s*", match.group(1))
@@ -52,5 +84,5 @@ class ShownText:
 
 
 def plain(text: str) -> str:
-    """A tool's own text without links that leave the service."""
-    return _OFF_SERVICE.sub(lambda match: f"{match.group()} ", text)
+    """What documents and tools say, without links that leave the service, whatever hosts are allowed."""
+    return _links(()).off_service.sub(lambda match: f"{match.group()} ", text)

@@ -23,9 +23,9 @@ MAX_SENTENCE_CHARS = 2_000
 class WrittenText:
     """One text being written; once the stream has ended, its fields tell what came of it."""
 
-    def __init__(self, llm: LanguageModel, passages: Sequence[Evidence]) -> None:
+    def __init__(self, llm: LanguageModel, passages: Sequence[Evidence], link_hosts: Sequence[str] = ()) -> None:
         self._llm = llm
-        self._shown = ShownText(passages)
+        self._shown = ShownText(passages, link_hosts)
         self._said: set[str] = set()
         self._rest = ""
         self._written = ""

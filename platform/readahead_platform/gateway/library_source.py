@@ -21,6 +21,7 @@ class LibrarySource:
     tenant: str
     kb: KnowledgeBase
     score_floor: float
+    link_hosts: tuple[str, ...] = ()
     document_ids: tuple[str, ...] | None = None
     """The documents that are searched; None means all."""
     found: dict[tuple[str, int | None], list[Evidence]] = field(default_factory=dict, compare=False)
