@@ -131,7 +131,8 @@ def test_every_figure_is_looked_up_where_some_round_measures_it() -> None:
 
 
 async def test_what_was_made_is_made_again_only_by_another_recipe_or_after_a_failure(tmp_path: Path) -> None:
-    workshop, made = Workshop(tmp_path / "peer", print), []
+    workshop = Workshop(tmp_path / "peer", print)
+    made: list[int] = []
 
     async def make() -> None:
         made.append(len(made))

@@ -24,7 +24,6 @@ from readahead_serving.errors import BenchFailed
 from readahead_serving.model.metadata import GGUF_SUFFIX
 from readahead_serving.settings import ServingSettings
 
-DESCRIPTION = "vLLM's CPU build and llama.cpp, installed apart from us, and our server, with the same loads by turns"
 PEERS: tuple[Peer, ...] = (Vllm(), LlamaCpp())
 
 

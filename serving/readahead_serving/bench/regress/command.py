@@ -14,28 +14,29 @@ from rich.table import Table
 
 from readahead_serving.bench.hardware import describe_hardware
 from readahead_serving.bench.output import print_json, print_tables
-from readahead_serving.bench.regress.figures import Figures, measure_figures
-from readahead_serving.bench.regress.thresholds import Threshold, Verdict, judge, read_thresholds
+from readahead_serving.bench.regress.figures import Sizes, measure_figures
+from readahead_serving.bench.regress.thresholds import Verdict, judge, read_thresholds
 from readahead_serving.settings import ServingSettings
-
-DESCRIPTION = "ratios and counts that a busy machine does not change, held against the bounds kept beside the code"
 
 
 def run_regress(settings: ServingSettings, *, as_json: bool) -> bool:
     """Measures, prints the verdicts, and says whether all hold.
 
+    Args:
+        settings: Of the servers that are started.
+        as_json: Print one JSON object instead of a table.
+
     Raises:
         BenchFailed: A server can't be run.
     """
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
-    thresholds = read_thresholds()
-    figures = asyncio.run(measure_figures(settings, lambda line: errors.print(line, markup=False)))
-    return print_verdicts(figures, thresholds, as_json=as_json)
+    bounds = read_thresholds()
+    figures = asyncio.run(measure_figures(settings, Sizes(), lambda line: errors.print(line, markup=False)))
+    return tell_verdicts(judge(figures, bounds), as_json=as_json)
 
 
-def print_verdicts(figures: Figures, thresholds: Sequence[Threshold], *, as_json: bool) -> bool:
-    """Prints each figure beside its bound; whether all hold."""
-    verdicts = judge(figures, thresholds)
+def tell_verdicts(verdicts: Sequence[Verdict], *, as_json: bool) -> bool:
+    """Prints each figure beside its bound, and says whether all hold."""
     if as_json:
         print_json(_report(verdicts))
     else:

@@ -6,6 +6,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +18,51 @@ from readahead_serving.bench.workloads import WORKLOADS
 from readahead_serving.engine.shared_attention import attend_run
 from readahead_serving.settings import ServingSettings
 
-Figures = Mapping[str, float | None]
-
-_PACK_TOKENS = 1500
-_STORM = 60
 _READERS, _KEYS, _KV_HEADS, _GROUP, _HEAD_DIM = 16, 4000, 3, 3, 64
 _TURNS = 15
 
 
-async def measure_figures(settings: ServingSettings, tell: Callable[[str], None]) -> dict[str, float | None]:
-    """Starts servers of these settings and measures every figure; a minute or two in all."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured: as little as shows the ratios, so that the whole ends within two minutes."""
+
+    pack_tokens: int = 1200
+    storm: int = 40
+    """Requests, of which some are hung up on."""
+    storm_tokens: int = 600
+    """Of the longest of their prompts."""
+    few: int = 6
+    """Questions of one user."""
+    many: int = 32
+    """Questions of sixteen."""
+    answer_tokens: int = 16
+
+
+async def measure_figures(
+    settings: ServingSettings, sizes: Sizes, tell: Callable[[str], None]
+) -> dict[str, float | None]:
+    """Starts servers of these settings and measures every figure."""
     with tempfile.TemporaryDirectory(prefix="readahead-bench-") as packs:
         settings = settings.model_copy(update={"packs_dir": Path(packs), "embedding_model": ""})
         async with own_server(settings) as server:
-            tell("questions on a pack")
-            questions = await _level(settings, "w1", server.url, (1, 16), None)
-            tell("clients that hang up")
-            storm = await _level(settings, "w6", server.url, (8,), _STORM)
+            tell("questions on a pack, and clients that hang up")
+            served = await served_figures(server.url, settings, sizes)
         tell("a pack after a restart")
-        restart = await _level(settings, "pack-restart", None, (1,), None)
+        options = BenchOptions(prefix_tokens=sizes.pack_tokens, max_tokens=sizes.answer_tokens, requests=2)
+        restart = await _level(settings, "pack-restart", options)
     tell("attention")
-    return {
-        **question_figures(*(run["metrics"] for run in questions["runs"])),
-        **restart_figures(restart["metrics"]),
-        "cancelled_tokens_leaked": storm["metrics"].get("leaked_tokens"),
-        "attention_16_readers_shared_over_each": shared_over_each(),
-    }
+    shared = {"attention_16_readers_shared_over_each": shared_over_each()}
+    return {**served, **restart_figures(restart), **shared}
+
+
+async def served_figures(url: str, settings: ServingSettings, sizes: Sizes) -> dict[str, float | None]:
+    """What a running server of ours shows."""
+    options = BenchOptions(url, prefix_tokens=sizes.pack_tokens, max_tokens=sizes.answer_tokens)
+    one = await _level(settings, "w1", replace(options, concurrency=(1,), requests=sizes.few))
+    many = await _level(settings, "w1", replace(options, concurrency=(16,), requests=sizes.many))
+    stormy = BenchOptions(url, concurrency=(8,), requests=sizes.storm, prefix_tokens=sizes.storm_tokens)
+    storm = await _level(settings, "w6", stormy)
+    return {**question_figures(one, many), "cancelled_tokens_leaked": storm["leaked_tokens"]}
 
 
 def question_figures(one: Mapping[str, Any], many: Mapping[str, Any]) -> dict[str, float | None]:
@@ -98,13 +118,10 @@ def by_turns(one: Callable[[], None], other: Callable[[], None]) -> float:
     return statistics.median(times[0]) / statistics.median(times[1])
 
 
-async def _level(
-    settings: ServingSettings, workload: str, url: str | None, users: tuple[int, ...], requests: int | None
-) -> dict[str, Any]:
-    options = BenchOptions(url=url, concurrency=users, requests=requests, prefix_tokens=_PACK_TOKENS)
-    if workload == "w6":
-        options = BenchOptions(url=url, concurrency=users, requests=requests)
-    return await measure(WORKLOADS[workload], options, settings)
+async def _level(settings: ServingSettings, workload: str, options: BenchOptions) -> Mapping[str, Any]:
+    report = await measure(WORKLOADS[workload], options, settings)
+    metrics: Mapping[str, Any] = report["metrics"]
+    return metrics
 
 
 def _over(one: float | None, other: float | None) -> float | None:

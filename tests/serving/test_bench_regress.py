@@ -1,0 +1,119 @@
+"""The check on ratios and counts: what it measures holds here, and a broken bound is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readahead_serving.bench.regress.command import tell_verdicts
+from readahead_serving.bench.regress.figures import (
+    Sizes,
+    question_figures,
+    restart_figures,
+    served_figures,
+    shared_over_each,
+)
+from readahead_serving.bench.regress.thresholds import Threshold, judge, read_thresholds
+from readahead_serving.errors import BenchFailed
+from readahead_serving.settings import ServingSettings
+from tests.serving.llm_server import LlmServer
+
+TINY = Sizes(pack_tokens=300, storm=8, storm_tokens=60, few=2, many=8, answer_tokens=4)
+AT_ANY_LOAD = ("tokens_computed_unaccounted", "cancelled_tokens_leaked", "questions_cached_share")
+
+
+async def test_what_is_counted_holds_on_a_server_of_any_size_and_load(llm_server: LlmServer) -> None:
+    figures = await served_figures(llm_server.base_url, ServingSettings(), TINY)
+    assert None not in figures.values()
+    bounds = {one.name: one for one in read_thresholds()}
+    for name in AT_ANY_LOAD:
+        assert bounds[name].allows(figures[name]), (name, figures[name])
+
+
+def test_every_bound_that_is_kept_has_a_figure_that_can_break_it() -> None:
+    figures = {
+        **question_figures(questions(), questions()),
+        **restart_figures(RESTART),
+        "cancelled_tokens_leaked": 0.0,
+        "attention_16_readers_shared_over_each": shared_over_each(),
+    }
+    verdicts = judge(figures, read_thresholds())
+    assert {one.threshold.name for one in verdicts} == set(figures)
+    for bound in read_thresholds():
+        assert bound.why
+        assert not bound.allows(1e9) or not bound.allows(-1e9)
+
+
+def test_a_broken_bound_is_named_and_fails_the_check(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = {"leaked": 3.0, "speed_up": 40.0, "unseen": None}
+    holding = Threshold("speed_up", "sooner than cold", at_least=20)
+    leaking = Threshold("leaked", "KV tokens that nobody holds", at_most=0)
+    assert tell_verdicts(judge({"speed_up": 40.0}, [holding]), as_json=False)
+    assert "BREACH" not in capsys.readouterr().out
+    verdicts = judge(figures, [holding, leaking, Threshold("unseen", "", at_least=0)])
+    assert not tell_verdicts(verdicts, as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert report["breaches"] == ["leaked", "unseen"]
+    assert report["metrics"] == {"speed_up": 40.0, "leaked": 3.0, "unseen": None}
+    assert not tell_verdicts(verdicts, as_json=False)
+    assert "BREACH" in capsys.readouterr().out
+
+
+def test_bounds_are_kept_on_both_sides_and_what_was_not_measured_breaks_them() -> None:
+    within = Threshold("a", "", at_least=1, at_most=2)
+    assert [within.allows(value) for value in (0.9, 1, 2, 2.1, None)] == [False, True, True, False, False]
+    [verdict] = judge({}, [within])
+    assert not verdict.holds
+    with pytest.raises(BenchFailed, match="No threshold for b"):
+        judge({"b": 1.0}, [within])
+
+
+@pytest.mark.parametrize("text", ["not toml", '[a]\nwhy = ""\nat_mots = 1', "[a]\nat_most = 1"])
+def test_a_file_of_bounds_that_says_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.toml").write_text(text)
+    with pytest.raises(BenchFailed, match=r"t\.toml holds no thresholds"):
+        read_thresholds(tmp_path / "t.toml")
+
+
+RESTART = {
+    "prompt_tokens": 200,
+    "cached_tokens": 100,
+    "engine_computed_tokens": 200,
+    "cached_tokens_of_first": 0,
+    "prompt_tokens_of_first": 100,
+    "after_restart_ttft_ms": 500.0,
+    "before_kill_ttft_ms": 50.0,
+}
+
+
+def questions(**changed: Any) -> dict[str, Any]:
+    return {
+        "ttft_ms": {"p50": 50.0},
+        "cold_ttft_ms": 1000.0,
+        "prompt_tokens": 1000,
+        "cached_tokens": 900,
+        "theoretical_cached_tokens": 900,
+        "engine_computed_tokens": 100.0,
+        "output_tokens_per_s": 40.0,
+        **changed,
+    }
+
+
+def test_tokens_computed_beyond_what_was_told_are_found() -> None:
+    holds = question_figures(questions(), questions(output_tokens_per_s=200.0))
+    assert holds == {
+        "pack_first_token_over_cold": 0.05,
+        "questions_cached_share": 1.0,
+        "tokens_computed_unaccounted": 0.0,
+        "throughput_16_users_over_1": 5.0,
+    }
+    again = question_figures(questions(), questions(engine_computed_tokens=1100.0))
+    assert again["tokens_computed_unaccounted"] == 1000
+    assert restart_figures(RESTART) == {
+        "restart_first_token_over_resident": 10.0,
+        "restart_cached_share": 0.0,
+        "restart_tokens_unaccounted": 100,
+    }
