@@ -29,6 +29,9 @@ _KOREAN_ASKING = re.compile(
     r"무엇\w*|무슨|얼마\w*|언제\w*|어디\w*|누구\w*|누가|어떤|어떻게|왜|몇|며칠|주세요|알려|요약\w*|설명\w*|문서\w*|"
     r"(?:습니까|합니까|입니까|인가요|한가요|하나요|되나요|있나요|는가요|나요|까요|인가|는가|은가)(?=\W|$)"
 )
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed)$")
+_DOUBLED = re.compile(r"([bcdfgmnprt])\1$")
+_LAST_VOWEL = re.compile(r"(?<=\w{3})[ey]$")
 _HANGUL_WORD = re.compile(r"[가-힣]{3,}")
 
 
@@ -76,7 +79,13 @@ def _tells(term: str) -> bool:
 
 
 def _stem(term: str) -> str:
-    return term[:STEM_CHARS] if term.isascii() and term.isalpha() else term
+    """An English word without the usual endings, cut: "opened" and "opens" are "open", "taxis" is "taxi"."""
+    if not (term.isascii() and term.isalpha()):
+        return term
+    stem = _ENDING.sub("", term.removesuffix("s") if term.endswith("is") else term)
+    if stem != term and _DOUBLED.search(stem):
+        stem = stem[:-1]
+    return _LAST_VOWEL.sub(lambda match: match.group().replace("e", "").replace("y", "i"), stem)[:STEM_CHARS]
 
 
 def _same_script(term: str, others: frozenset[str]) -> bool:

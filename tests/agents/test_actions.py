@@ -134,8 +134,8 @@ async def test_each_side_of_a_comparison_is_written_of_what_was_found_for_it_alo
         await call(context, "compare", question="Compare the zones.", sides=["noise in zone A", "noise in zone B"])
     )
     shown = {"A" if "zone A (" in call.prompt or "zone A?" in call.prompt else "B": call.prompt for call in llm.calls}
-    assert "A | 40 dB" in shown["A"] and "55 dB" not in shown["A"]
-    assert "B | 55 dB" in shown["B"] and "40 dB" not in shown["B"]
+    assert "Zone: A; Noise: 40 dB" in shown["A"] and "55 dB" not in shown["A"]
+    assert "Zone: B; Noise: 55 dB" in shown["B"] and "40 dB" not in shown["B"]
     first, second = told.text.split("\n\nNoise in zone B: ")
     assert "40 dB" in first and "55 dB" not in first, "the value of the other side is not taken for this one's"
     assert "55 dB" in second

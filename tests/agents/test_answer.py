@@ -83,7 +83,7 @@ async def test_a_model_that_misses_what_a_passage_says_is_shown_up_by_that_passa
     llm = ScriptedLanguageModel(["The passages do not mention it."])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
     assert last.quoted
-    assert "may not answer" in last.answer
+    assert last.answer.startswith("Quoted from")  # the statement says what is asked, whatever the model says of it
     assert FILTER in last.answer
 
 

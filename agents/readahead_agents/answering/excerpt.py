@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from readahead_agents.answering.passages import blocks
 from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.answering.units import readable
 from readahead_agents.llm.base import LanguageModel
 from readahead_retrieval.types import Evidence
 
@@ -48,7 +49,7 @@ def _chosen(question: str, passages: Sequence[Evidence], chars: int) -> dict[int
     """The best statements that fit, by the rank of their passage."""
     chosen: defaultdict[int, list[Statement]] = defaultdict(list)
     for statement in ranked(question, passages):
-        chars -= statement.end - statement.start + (0 if statement.rank in chosen else HEAD_CHARS)
+        chars -= len(statement.unit.readable) + (0 if statement.rank in chosen else HEAD_CHARS)
         if chosen and chars < 0:
             break
         chosen[statement.rank].append(statement)
@@ -57,15 +58,16 @@ def _chosen(question: str, passages: Sequence[Evidence], chars: int) -> dict[int
 
 def _excerpts(passages: Sequence[Evidence], chosen: dict[int, list[Statement]]) -> Excerpts:
     ranks = sorted(chosen)
-    texts = tuple(_joined(passages[rank].text, chosen[rank]) for rank in ranks)
+    texts = tuple(_joined(chosen[rank]) for rank in ranks)
     return Excerpts(tuple(passages[rank] for rank in ranks), texts)
 
 
-def _joined(text: str, statements: Sequence[Statement]) -> str:
+def _joined(statements: Sequence[Statement]) -> str:
     """The statements in reading order."""
     in_order = sorted(statements, key=lambda statement: statement.start)
-    return "\n".join(text[statement.start : statement.end] for statement in in_order)
+    return "\n".join(statement.unit.readable for statement in in_order)
 
 
 def _full_text(passage: Evidence) -> str:
-    return f"{passage.heading}\n{passage.text}" if passage.heading else passage.text
+    text = readable(passage.text)
+    return f"{passage.heading}\n{text}" if passage.heading else text

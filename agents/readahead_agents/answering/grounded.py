@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from readahead_agents.answering.named import Known, Name
 from readahead_agents.answering.packing import PackedPrompt
-from readahead_agents.answering.quotation import MAX_QUOTES, quotation
+from readahead_agents.answering.quotation import MAX_QUOTES, MIN_QUOTED, SURELY_SAID, quotation, said_share
+from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
 from readahead_agents.answering.support import Judge, Verdict, declines, is_about, numbers, shifted
 from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.llm.base import CompletionOptions, LanguageModel
+from readahead_agents.llm.base import CompletionOptions, LanguageModel, TokenUsage
 from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation
 
@@ -59,9 +61,14 @@ async def grounded_answer(
     """Streams an answer from the prompt's passages, then its citations, then `Answered`.
 
     A sentence is held until it is judged, and shown where the passages support it. Where nothing is shown, or the
-    figure that was asked for is not in it, the passages' best statements follow as a quotation, marked as ours.
+    figure that was asked for is not in it, the passages' best statements follow as a quotation, marked as ours. The
+    model is not asked where the passages count up what the question names, and do not name it.
     """
-    written, shown = WrittenText(llm, prompt.passages, source.link_hosts), _Shown()
+    if unlisted := _unlisted(source, question, prompt):
+        yield Token(unlisted)
+        yield Answered(unlisted, (), TokenUsage(), "stop", covered=False, notes=prompt.notes())
+        return
+    written, shown = WrittenText(llm, prompt.passages), _Shown()
     judge = Judge(source, question, prompt.passages)
     async with aclosing(written.sentences(prompt, options)) as sentences:
         async for sentence in sentences:
@@ -78,7 +85,7 @@ async def _taken(judge: Judge, shown: _Shown, sentence: str, question: str) -> s
     """Judges a sentence; gives what is to be shown now."""
     stripped = sentence.strip()
     if declines(stripped):
-        if is_about(stripped, question):
+        if is_about(stripped, question) and not numbers(stripped) - numbers(question):
             shown.declined = shown.declined or stripped
         else:
             shown.withhold()
@@ -98,12 +105,13 @@ async def _end(
 ) -> AsyncGenerator[AnswerEvent, None]:
     """What follows the shown sentences: a quotation where they are not enough, the citations and `Answered`."""
     text, citations, quoted = shown.text, tuple(shown.citations), False
-    doubtful = relevance(question, prompt.passages) < SURE_RELEVANCE
+    missing = Known(prompt.passages).missing(question)
+    doubtful = _is_doubtful(question, prompt)
     if not prompt.passages or (doubtful and shown.declined and not text):
         text = text or shown.declined or f"This is not in the documents of “{source.name}”."
         yield Token(text[len(shown.text) :])
     elif not text or _lacks_figure(question, text):
-        found = quotation(question, prompt.passages, *_lead(shown, doubtful=doubtful))
+        found = quotation(question, prompt.passages, *_lead(shown, missing, doubtful=doubtful))
         added = f"\n\n{found.text}" if text else found.text
         yield Token(added, quoted=True)
         text += added
@@ -118,17 +126,42 @@ async def _end(
         finish_reason=written.finish_reason,
         covered=bool(citations) or quoted,
         quoted=quoted,
-        notes=(*prompt.notes(), *_withheld(shown)),
+        notes=(*prompt.notes(), *_unmentioned(missing), *_withheld(shown)),
     )
 
 
-def _lead(shown: _Shown, *, doubtful: bool) -> tuple[str, int]:
+def _unlisted(source: EvidenceSource, question: str, prompt: PackedPrompt) -> str:
+    """What is said where the passages have others of the kind that is asked for; empty where it need not be said."""
+    known = Known(prompt.passages)
+    for name in known.missing(question):
+        if others := known.others(name):
+            return f"No passage found in “{source.name}” mentions “{name.shown}”; those found name {', '.join(others)}."
+    return ""
+
+
+def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
+    """Whether the best statement may be from beside the matter. A long passage may be far from a question that one
+    sentence of it answers, and near to one that none of its sentences does."""
+    if not prompt.passages:
+        return True
+    said = said_share(question, prompt.passages)
+    return said < MIN_QUOTED or (said < SURELY_SAID and relevance(question, prompt.passages) < SURE_RELEVANCE)
+
+
+def _lead(shown: _Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, int]:
     """What a quotation is introduced by, and how many there may be."""
     if shown.text:
         return "The closest passage, in", 1
-    if doubtful or shown.declined:
+    if missing:
+        return f"{_unmentioned(missing)[0]} The closest passage, quoted from", 1
+    if doubtful:
         return "The documents may not answer this. The closest passage, quoted from", 1
     return "Quoted from", MAX_QUOTES
+
+
+def _unmentioned(missing: Sequence[Name]) -> list[str]:
+    listed = ", ".join(f"“{plain(name.shown)}”" for name in missing)
+    return [f"No passage found mentions {listed}."] if missing else []
 
 
 def _lacks_figure(question: str, text: str) -> bool:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from readahead_agents.answering.passages import where
+from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.shown_text import plain
-from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.answering.statements import ranked
 from readahead_agents.answering.support import shifted
-from readahead_agents.answering.units import QuestionTerms, Unit, units
+from readahead_agents.answering.units import QuestionTerms, Unit, halves, units
 from readahead_agents.evidence import EvidenceSource
 from readahead_retrieval.types import Citation, Evidence
 
 MAX_QUOTES = 2
 LOOKED_AT = 8
 """Statements that may complete the best one."""
-MIN_ADDED = 0.2
-"""Share of the question's weight that a second quote must add, so that the two halves of a question are answered."""
+MIN_HALF = 0.5
+"""Share of the weight of one half of a question that a quote must hold to speak of it."""
+MIN_QUOTED = 0.45
+"""Share of a question's weight below which a quote may be from beside the matter, whatever its passage holds."""
+SURELY_SAID = 0.65
+"""Above which it is not, however far the passage as a whole is from the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +36,18 @@ class Quotation:
     @property
     def text(self) -> str:
         """The quotes with their pages, said to be quotes."""
-        return "\n\n".join(f"{self._lead(number)}\n{_quoted(unit)}" for number, unit in enumerate(self.quotes))
+        return "\n\n".join(f"{self._lead(number)}\n“{shown(unit)}”" for number, unit in enumerate(self.quotes))
 
     async def cited(self, source: EvidenceSource, answer: str) -> tuple[Citation, ...]:
         """Where the quotes stand on their pages, as citations of the `answer` that ends with them."""
         found: list[Citation] = []
         start = answer.rindex(self.text)
         for unit in self.quotes:
-            quote = _shown(unit.text)
+            quote = shown(unit)
             start = answer.index(f"“{quote}”", start) + 1
-            cited = await source.cite(quote, [unit.passage])
+            cited = await source.cite(_one_line(unit.text), [unit.passage])
+            if is_row(unit.text):
+                cited = [replace(citation, answer_start=0, answer_end=len(quote)) for citation in cited]
             found += [shifted(citation, start) for citation in cited]
         return tuple(found)
 
@@ -55,33 +63,37 @@ def quotation(question: str, passages: Sequence[Evidence], lead: str, most: int 
 def best_quote(question: str, passages: Sequence[Evidence]) -> tuple[Evidence, str]:
     """The statement that says most of what the question asks for, and its passage."""
     (unit,) = _chosen(question, passages, 1)
-    return unit.passage, _shown(unit.text)
+    return unit.passage, shown(unit)
+
+
+def said_share(question: str, passages: Sequence[Evidence]) -> float:
+    """0 to 1: of the question's terms, by their weight, what the best statement and what stands over it say."""
+    unit = next(ranked(question, passages)).unit
+    terms = QuestionTerms.of(question, units(passages))
+    whole = terms.weight(terms.asked, terms.asked)
+    return terms.weight(terms.asked, unit.said, unit.context) / whole if whole else 1.0
 
 
 def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit]:
     assert passages, "a quotation needs a passage"
-    statements = ranked(question, passages)
-    first = next(statements).unit
+    statements = list(islice(ranked(question, passages), LOOKED_AT))
+    chosen = [statements[0].unit]
     terms = QuestionTerms.of(question, units(passages))
-    total = terms.weight(terms.asked, terms.asked)
-    rest: list[Statement] = [statement for statement, _ in zip(statements, range(LOOKED_AT), strict=False)]
-    chosen, held = [first], first.said
-    while rest and len(chosen) < most:
-        missing = terms.asked - held
-        best = max(rest, key=lambda statement: terms.weight(missing, statement.unit.said))
-        if terms.weight(missing, best.unit.said) < MIN_ADDED * total:
-            break
-        chosen.append(best.unit)
-        held |= best.unit.said
-        rest.remove(best)
+    for half in halves(question):
+        if len(chosen) < most and not any(_speaks_of(half, unit, terms) for unit in chosen):
+            chosen += islice((s.unit for s in statements[1:] if _speaks_of(half, s.unit, terms)), 1)
     return chosen
 
 
-def _quoted(unit: Unit) -> str:
-    header = f" (columns: {_shown(unit.header)})" if unit.header else ""
-    return f"“{_shown(unit.text)}”{header}"
+def _speaks_of(half: frozenset[str], unit: Unit, terms: QuestionTerms) -> bool:
+    asked = half & terms.asked
+    return terms.weight(asked, unit.said, unit.context) >= MIN_HALF * terms.weight(asked, asked)
 
 
-def _shown(text: str) -> str:
+def shown(unit: Unit) -> str:
     """On one line, and without what a client would render as a link, an image or a tag: documents are data."""
-    return plain(" ".join(text.split()))
+    return plain(_one_line(unit.readable))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

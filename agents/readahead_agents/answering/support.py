@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated
+from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
+from readahead_agents.answering.rows import is_row
+from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves
 from readahead_agents.evidence import EvidenceSource
+from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.sentences import sentence_spans
 from readahead_retrieval.types import Citation, Evidence
@@ -18,6 +21,15 @@ MIN_NEW_HELD = 0.6
 MIN_BEARING = 0.5
 """Of the question's words that a sentence repeats, how many the words it stands on must hold too, compared with the
 statement that holds most: a figure from beside the matter answers nothing."""
+MIN_SCORE = 0.7
+"""Of a citation that a sentence may stand on. Of 20 sentences of the default model whose best match was below, on two
+sets of documents, 6 were right; of those above, half."""
+MIN_SAID = 0.35
+"""Share of the question's weight that a sentence and what it stands on must say: that an actor was born in 1993 is true
+and no answer to how many cats he owns."""
+MIN_CLAIMED = 0.5
+"""Of the question's words that a sentence repeats, by their weight, how many its passage must hold: "the shoe size of
+Louis XIV was 1715" is not borne out by the row of his reign."""
 MAX_GLUE_TERMS = 3
 MAX_DECLINE_CHARS = 200
 
@@ -25,7 +37,9 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _DATE = re.compile(r"\d{1,4}[.]\d{1,2}[.]\d{1,4}")
 _MEASURE = re.compile(r"\d[ \u00a0]?([^\W\d_]+)")
 # markers of passages, and the numbers of a list, state nothing
-_NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*\d{1,2}[.)](?=\s)", re.MULTILINE)
+_NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*\d{1,3}[.)](?=\s)", re.MULTILINE)
+_COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_COUNTED = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 MAX_BARE_DECLINE_CHARS = 60
 _DECLINES = re.compile(
     r"\bnot in the (?:documents|passages|text)\b|"
@@ -77,6 +91,9 @@ class Judge:
         self._said_in_question = said_terms(question)
         self._units = clauses(passages)
         self._terms = QuestionTerms.of(question, self._units)
+        self._asked = [self._terms.asked, *(half & self._terms.asked for half in halves(question))]
+        self._asks_fact = not asks_for_summary(question) and not asks_for_analysis(question)
+        self._missing = Known(passages).missing(question)
 
     async def judge(self, sentence: str) -> Judged:
         """Judges one sentence. Raises nothing: a source that cannot compare by meaning compares by words."""
@@ -86,6 +103,8 @@ class Judge:
         figures = numbers(sentence) - self._asked_numbers
         if not new and not figures:
             return Judged(Verdict.GLUE if len(said_terms(sentence)) <= MAX_GLUE_TERMS else Verdict.ECHO)
+        if any(name.shown in sentence for name in self._missing):
+            return Judged(Verdict.UNSUPPORTED)
         citations = await self._source.cite(sentence, self._passages)
         supporting = tuple(c for c in citations if self._supports(c, sentence, new, figures))
         if supporting:
@@ -95,15 +114,44 @@ class Judge:
 
     def _supports(self, citation: Citation, sentence: str, new: frozenset[str], figures: set[str]) -> bool:
         quote = citation.quote
-        if not figures <= numbers(quote) | self._asked_numbers:
+        if citation.score < MIN_SCORE or not figures <= numbers(quote) | self._asked_numbers:
             return False
-        if not _measures(sentence) <= self._said_around(citation) | self._said_in_question:
+        around = self._said_around(citation)
+        if not _measures(sentence) <= around | self._said_in_question or not self._is_all_there(
+            sentence, quote, around
+        ):
             return False
-        anchors = self._anchors(citation)
-        held = new & said_terms(quote).union(*(anchor.context for anchor in anchors))
-        if len(held) < MIN_NEW_HELD * len(new):
+        named = labels(sentence) or labels(self._question)
+        anchors = [anchor for anchor in self._anchors(citation) if self._is_of_named(anchor, named)]
+        told = said_terms(quote).union(*(anchor.context for anchor in anchors))
+        held = new & told
+        if len(held) < MIN_NEW_HELD * len(new) or not self._bears_on_question(told | said_terms(sentence)):
             return False
         return self._is_told(citation, sentence, anchors, new, figures) and _denies_alike(sentence, quote)
+
+    def _bears_on_question(self, said: frozenset[str]) -> bool:
+        if not self._asks_fact:
+            return True
+        weigh = self._terms.weight
+        return any(weigh(half, said) >= MIN_SAID * weigh(half, half) for half in self._asked)
+
+    def _is_all_there(self, sentence: str, quote: str, around: frozenset[str]) -> bool:
+        """Whether the passage holds the sentence's names and enough of what it claims, and the quotation its counts."""
+        claimed = self._terms.asked & said_terms(sentence)
+        weigh = self._terms.weight
+        if weigh(claimed, around) < MIN_CLAIMED * weigh(claimed, claimed):
+            return False
+        if not said_terms(" ".join(proper(sentence))) <= around:
+            return False
+        return _counted(sentence) <= _counted(quote) | numbers(quote)
+
+    def _is_of_named(self, anchor: Unit, named: Sequence[Name]) -> bool:
+        """Whether a clause or row is of what bears the asked label: by itself, or by what stands before it."""
+        if not named or bears_label(anchor.text, named):
+            return not contradicts(anchor.text, named)
+        before = (unit for unit in reversed(self._units) if unit.rank == anchor.rank and unit.end <= anchor.start)
+        nearest = next((unit for unit in before if bears_label(unit.text, named)), None)
+        return nearest is None or not contradicts(nearest.text, named)
 
     def _is_told(
         self, citation: Citation, sentence: str, anchors: Sequence[Unit], new: frozenset[str], figures: set[str]
@@ -117,11 +165,17 @@ class Judge:
             most = max((len(anchor.said & new) for anchor in anchors), default=0)
             return any(self._bears(claimed, anchor) for anchor in anchors if len(anchor.said & new) == most)
         told = [anchor for anchor in anchors if self._bears(claimed, anchor)]
+        told = self._of_asked_row(told, numbers(sentence) & self._asked_numbers)
         if len(figures) == 1:
             told = [half for anchor in told for half in self._halves_on(claimed, anchor)]
         if not figures <= set().union(*(numbers(anchor.text) for anchor in told)):
             return False
         return any(self._source.covers(self._question, [passage]) for passage in self._passages_of(citation))
+
+    def _of_asked_row(self, anchors: Sequence[Unit], asked: set[str]) -> list[Unit]:
+        """Without rows that lack the figure asked for where another row has it: "up to 12 m" is not "up to 10 m"."""
+        rows = [unit for unit in self._units if is_row(unit.text) and asked & numbers(unit.text)]
+        return [anchor for anchor in anchors if not rows or not is_row(anchor.text) or anchor in rows]
 
     def _halves_on(self, claimed: frozenset[str], anchor: Unit) -> list[Unit]:
         """The half of a statement that is about what is claimed; all of it, where its halves do not differ in that."""
@@ -184,6 +238,11 @@ def numbers(text: str) -> set[str]:
     text = _NUMBERING.sub("", text)
     parts = {part.lstrip("0") for date in _DATE.findall(text) for part in date.split(".")}
     return {match.group().replace(",", "") for match in _NUMBER.finditer(text)} | parts
+
+
+def _counted(text: str) -> set[str]:
+    """The small numbers that are written as words, as digits."""
+    return {str(_COUNTS.index(match.group().lower()) + 2) for match in _COUNTED.finditer(text)}
 
 
 def _measures(text: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from readahead_agents.answering.rows import in_words, is_row
 from readahead_agents.text import sentences
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.types import Evidence
@@ -19,9 +20,11 @@ MAX_HEADING_CHARS = 80
 CONTEXT_SHARE = 0.5
 """What a word counts that stands not in the unit but in the heading or header above it."""
 
-_CELL = "|"
 _FIGURE = re.compile(r"(?<!\w)\d")
 _CONJUNCTION = re.compile(r",?\s(?:and|but|while|whereas)\s")
+_BROKEN = re.compile(r"(?:,|\b(?:a|an|and|at|by|for|from|in|is|of|on|or|the|to|was|with))$")
+"""What no heading ends with: a line or a page broke the sentence."""
+_HALVES = re.compile(r"[,;?]?\s+(?:and|or|but)\s+|[;?]\s+|그리고\s+|[고며]\s+", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?。！？][\"'”’)\]]*$")
 
 
@@ -43,6 +46,11 @@ class Unit:
     def text(self) -> str:
         return self.passage.text[self.start : self.end]
 
+    @property
+    def readable(self) -> str:
+        """The text; of a row, the columns' names with its values."""
+        return in_words(self.text, self.header) if is_row(self.text) else self.text
+
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerms:
@@ -61,6 +69,12 @@ class QuestionTerms:
         """What of `terms`, some of the question's, is said; what only stands over it counts less."""
         held = sum(self.weights[term] for term in terms & said)
         return held + CONTEXT_SHARE * sum(self.weights[term] for term in (terms - said) & context)
+
+
+def halves(question: str) -> list[frozenset[str]]:
+    """What the parts of a question ask for ("who is harbour master, and who leads the crew"); none where it has one."""
+    found = [key_terms(part) for part in _HALVES.split(question)]
+    return found if len(found) > 1 and all(found) else []
 
 
 def units(passages: Sequence[Evidence]) -> list[Unit]:
@@ -95,13 +109,25 @@ def _units(rank: int, passage: Evidence, *, pairs: bool) -> Iterator[Unit]:
 
 
 def _cut(unit: Unit) -> Iterator[Unit]:
-    if _CELL in unit.text:
+    if is_row(unit.text):
         yield unit
         return
     start = unit.start
     for piece in unit.text.split(";"):
         yield replace(unit, start=start, end=start + len(piece), said=said_terms(piece))
         start += len(piece) + 1
+
+
+def readable(text: str) -> str:
+    """A passage with its rows in words, each with the columns' names: a small model loses them over a few rows."""
+    parts = sentences(text)
+    _, headers = _over(text, parts)
+    written, done = "", 0
+    for (start, end), header in zip(parts, headers, strict=True):
+        row = text[start:end]
+        written += text[done:start] + (in_words(row, header) if header else row)
+        done = end
+    return written + text[done:]
 
 
 def coordinated(unit: Unit) -> tuple[frozenset[str], list[Unit]]:
@@ -113,7 +139,7 @@ def coordinated(unit: Unit) -> tuple[frozenset[str], list[Unit]]:
     """
     cuts = [0, *(match.end() for match in _CONJUNCTION.finditer(unit.text)), len(unit.text)]
     parts = [unit.text[start:end] for start, end in itertools.pairwise(cuts)]
-    if _CELL in unit.text or len(parts) == 1 or not all(map(_says_a_figure, parts)):
+    if is_row(unit.text) or len(parts) == 1 or not all(map(_says_a_figure, parts)):
         return frozenset(), [unit]
     before = _FIGURE.split(parts[0], maxsplit=1)[0].split()
     while before and not said_terms(before[-1]):
@@ -139,39 +165,42 @@ def _over(text: str, parts: Sequence[tuple[int, int]]) -> tuple[list[str], list[
     was_row = False
     for start, end in parts:
         part = text[start:end]
-        is_row = _CELL in part
-        if is_row and not was_row:
+        in_table = is_row(part)
+        if in_table and not was_row:
             header = part
         over.append(heading)
-        headers.append(header if is_row and header != part else "")
-        if not is_row and len(part) <= MAX_HEADING_CHARS and _ENDED.search(part) is None:
+        headers.append(header if in_table and header != part else "")
+        if not in_table and len(part) <= MAX_HEADING_CHARS and _ENDED.search(part) is None:
             heading = part
-        was_row = is_row
+        was_row = in_table
     return over, headers
 
 
 def _spans(text: str, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Number of the first part, start and end. Rows stand alone, a header of rows not at all: it has no values."""
-    is_row = [_CELL in text[start:end] for start, end in parts]
+    rows = [is_row(text[start:end]) for start, end in parts]
     for number, (start, _) in enumerate(parts):
-        if is_row[number]:
-            if not _is_header(is_row, number):
+        if rows[number]:
+            if not _is_header(rows, number):
                 yield number, start, parts[number][1]
             continue
         last = number
-        while _goes_on(text, parts, is_row, last) and last < number + 2:
+        while _goes_on(text, parts, rows, last) and last < number + 2:
             last += 1
         yield number, start, parts[last][1]
-        if last + 1 < len(parts) and not is_row[last + 1]:
-            yield number, start, parts[last + 1][1]
+        if last + 1 < len(parts) and not rows[last + 1]:
+            last += 1
+            if _goes_on(text, parts, rows, last) and _BROKEN.search(text[start : parts[last][1]]):
+                last += 1
+            yield number, start, parts[last][1]
 
 
-def _is_header(is_row: Sequence[bool], number: int) -> bool:
+def _is_header(rows: Sequence[bool], number: int) -> bool:
     """A table's first row."""
-    return (number == 0 or not is_row[number - 1]) and number + 1 < len(is_row) and is_row[number + 1]
+    return (number == 0 or not rows[number - 1]) and number + 1 < len(rows) and rows[number + 1]
 
 
-def _goes_on(text: str, parts: Sequence[tuple[int, int]], is_row: Sequence[bool], number: int) -> bool:
+def _goes_on(text: str, parts: Sequence[tuple[int, int]], rows: Sequence[bool], number: int) -> bool:
     """Whether a part without an end, as a heading is, is followed by text."""
     start, end = parts[number]
-    return number + 1 < len(parts) and not is_row[number + 1] and _ENDED.search(text[start:end]) is None
+    return number + 1 < len(parts) and not rows[number + 1] and _ENDED.search(text[start:end]) is None
