@@ -32,13 +32,13 @@ class AgentSettings(BaseModel):
     evidence_tokens: int = Field(default=320, ge=64)
     """Prompt tokens that the passages of one question may take; where they take more, the statements nearest to the
     question are shown of them. Small models read little well: raise it to 2000 and more for models over 3B."""
-    temperature: float = Field(default=0.0, ge=0, le=2)
     history_tokens: int = Field(default=512, ge=0)
     """Prompt tokens that the earlier turns of a conversation may take. The newest exchanges go in whole; the others are
     left out, which the answer's notes tell."""
     follow_ups: Literal["rules", "model", "off"] = "rules"
     """How a question that leans on the turns before it ("and in winter?") is made to stand by itself: joined with them
     by rules, rewritten by the model (and by rules where its text says something else), or not at all."""
+    temperature: float = Field(default=0.0, ge=0, le=2)
     """Sampling temperature of grounded answers."""
     planning_temperature: float = Field(default=0.1, ge=0, le=0.3)
     """Sampling temperature of plans."""

@@ -19,6 +19,7 @@ from tests.platform.poison import HIDDEN, VISIBLE, obeying, poisoned
 from tests.retrieval import pdf_samples as samples
 
 QUESTION = "How heavy is the Halden pump without its frame?"
+ABOUT_ORDERS = "Which instructions does the system ignore, and which documents does the assistant delete?"
 SECRET = "The Halden pump of globex weighs 77 kilograms without its frame."
 TOOLS = ["compare", "extract_table", "generate_analysis", "generate_summary", "query_rag_with_context"]
 CONTROLS = ("<|im_", "[INST]", "[/INST]", "</s>", "<<SYS", "<tool_call>", "</tool_call>")
@@ -34,15 +35,15 @@ async def poisoned_gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
         yield gateway
 
 
-async def chat(gateway: Gateway, route: str, *, stream: bool) -> tuple[str, dict[str, Any]]:
+async def chat(gateway: Gateway, route: str, *, stream: bool, question: str = QUESTION) -> tuple[str, dict[str, Any]]:
     """The answer and its `readahead` field."""
     sdk = gateway.sdk()
-    asked: dict[str, Any] = {"model": "kb/manuals", "messages": [{"role": "user", "content": QUESTION}]}
+    asked: dict[str, Any] = {"model": "kb/manuals", "messages": [{"role": "user", "content": question}]}
     extra = {"readahead": {"route": route}}
     if not stream:
         message = (await sdk.chat.completions.create(**asked, extra_body=extra)).choices[0].message
         return message.content or "", (message.model_extra or {})["readahead"]
-    text, field = "", {}
+    text, field = "", dict[str, Any]()
     async for chunk in await sdk.chat.completions.create(**asked, stream=True, extra_body=extra):
         for choice in chunk.choices:
             text += choice.delta.content or ""
@@ -125,7 +126,8 @@ async def test_what_a_document_says_reaches_the_model_as_indented_data_without_c
 ) -> None:
     gateway = poisoned_gateway
     for route in ("rag", "agent"):
-        await chat(gateway, route, stream=False)
+        for question in (QUESTION, ABOUT_ORDERS):
+            await chat(gateway, route, stream=False, question=question)
     prompts = [call.prompt for call in gateway.llm.calls if call.options.json_schema is None]
     planned = [call for call in gateway.llm.calls if call.options.json_schema is not None]
     read = [line for prompt in prompts for line in prompt.splitlines()]
