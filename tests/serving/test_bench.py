@@ -22,7 +22,8 @@ from readahead_serving.bench.workloads.long_prefill import longest_gap
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
 from tests.serving import peer_server
-from tests.serving.llm_server import LlmServer
+from tests.serving.llm_server import LlmServer, running_server
+from tests.serving.test_backends_transformers import save_random_model
 
 TINY = BenchOptions(concurrency=(1, 2), requests=2, max_tokens=4)
 GOAL = Goal(ttft_ms=100, tbt_ms=50)
@@ -152,6 +153,23 @@ def test_any_openai_compatible_server_can_be_the_peer(
     assert report["peers"][0]["server"] == {"url": f"{peer}/v1", "model": "another-model", "own": False}
     assert report["peers"][0]["metrics"]["completion_tokens"] == report["metrics"]["completion_tokens"]
     assert set(report["peers"][0]["ratios"][0]) == set(ratios(report["metrics"], report["metrics"]))
+
+
+def test_a_model_that_only_transformers_runs_can_be_the_peer(
+    llm_server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "random-gpt2"
+    save_random_model(folder, "gpt2")
+    (folder / "chat_template.jinja").write_text("{% for message in messages %}{{ message.content[:60] }}{% endfor %}")
+    with running_server(tmp_path, tmp_path / "log", model=str(folder), embedding_model="") as fallback:
+        run_bench(
+            "chat", replace(TINY, url=llm_server.address, peers=(fallback.base_url,)), ServingSettings(), as_json=True
+        )
+    report = json.loads(capsys.readouterr().out)
+    [peer] = report["peers"]
+    assert peer["server"]["model"] == "random-gpt2"
+    assert [run["metrics"]["errors"] for run in peer["runs"]] == [0, 0]
+    assert all(figures["output_tokens_per_s"] > 0 for figures in peer["ratios"])
 
 
 @pytest.mark.parametrize("name", sorted(set(WORKLOADS) - {"pack-restart"}))
