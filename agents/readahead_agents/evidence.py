@@ -29,6 +29,10 @@ class EvidenceSource(Protocol):
         """Matches the sentences of an answer to the evidence it was written from."""
         ...
 
+    async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of each short text with the question; zeros where they cannot be compared by meaning."""
+        ...
+
     def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
         """Whether the evidence bears on the question enough: else the documents do not answer it."""
         ...

@@ -39,6 +39,9 @@ class FixedEvidenceSource:
                 citations.append(_citation(best, sentence, score, start, end))
         return citations
 
+    async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
+        return [_share(question, text) for text in texts]
+
     def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
         return any(passage.similarity >= self.floor for passage in evidence)
 

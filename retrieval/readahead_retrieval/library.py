@@ -19,6 +19,7 @@ from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.job_desk import Jobs
 from readahead_retrieval.pdf.images import PageImage, PageImages
+from readahead_retrieval.nearness import nearness
 from readahead_retrieval.rerank import Reranker, reranker
 from readahead_retrieval.search import Candidate, Searcher
 from readahead_retrieval.settings import RetrievalSettings
@@ -76,6 +77,7 @@ class Library:
         self.chunks = Chunks(database)
         self._searcher = Searcher(settings, database, embedder, ingestion, reranker)
         self._citer = Citer(database, embedder)
+        self._embedder = embedder
 
     @classmethod
     async def open(cls, settings: RetrievalSettings, embedder: Embedder, counter: PortableCounter) -> Self:
@@ -351,6 +353,10 @@ class Library:
     async def cite(self, tenant: str, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         """For each sentence of the answer the quote that supports it, where one does; in the answer's order."""
         return await self._citer.cite(tenant, answer, evidence)
+
+    async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of each short text with the question; zeros where the embedding service fails."""
+        return await nearness(self._embedder, question, texts)
 
     async def render_page(
         self, tenant: str, document_id: str, page: int, boxes: Sequence[Box] = (), width: int = 1000

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from readahead_agents.answering.answer import AnswerOptions, answer, find_evidence
+from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import CitationFound, EvidenceFound, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm.base import Message
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
-from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, forever, of, pump_kb
+from readahead_retrieval.types import Evidence
+from tests.agents.parts import FILTER, PRICE, SETTINGS, WARRANTY, collect, ending, forever, of, pump_kb
 
 QUESTION = "How often is the filter of the pump cleaned?"
 
@@ -185,3 +188,47 @@ async def test_a_pasted_turn_is_not_searched_together_with_the_question_after_it
     pasted = [Message("user", "word " * 5000)]
     query, _found = await find_evidence(source, QUESTION, pasted)
     assert query == QUESTION
+
+
+class Elsewhere(FixedEvidenceSource):
+    """Finds a passage only when it is asked for in its own words, as a search by meaning may."""
+
+    async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
+        found = await super().search(query, top_k)
+        return [passage for passage in found if passage.similarity > 0.6] or list(self.passages[:1])
+
+
+async def test_an_answer_from_a_pack_is_held_against_all_of_its_documents() -> None:
+    source = Elsewhere(pump_kb().passages, name="machines", floor=0.0)
+    reply = f"{FILTER} {WARRANTY} The pump was invented in 1871."
+    told = answer_from_pack(
+        ScriptedLanguageModel([reply]),
+        source,
+        [Message("system", "All of it.")],
+        4,
+        f"{QUESTION} And the warranty of the mixer?",
+        [],
+        SETTINGS,
+    )
+    last = ending(await collect(told))
+    assert last.answer == f"{FILTER} {WARRANTY}"
+    assert {citation.document for citation in last.citations} == {"pump.pdf", "mixer.pdf"}
+    assert len(source.queries) == 3  # for the question, and for the two sentences that its passages did not bear out
+
+
+async def test_a_question_in_other_words_is_not_refused_where_one_statement_is_near_to_it() -> None:
+    class Near(FixedEvidenceSource):
+        async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [0.6 if "crowns" in text else 0.1 for text in texts]
+
+    asked = "Is the pump an expense that anybody knows?"
+    last = ending(
+        await collect(
+            answer(
+                ScriptedLanguageModel(["Bananas."]), Near([passage("a.pdf", 1, PRICE)], floor=2.0), asked, [], SETTINGS
+            )
+        )
+    )
+    assert last.quoted and "240 crowns" in last.answer
+    far = FixedEvidenceSource([passage("a.pdf", 1, PRICE)], floor=2.0)
+    assert not ending(await collect(answer(ScriptedLanguageModel(["Bananas."]), far, asked, [], SETTINGS))).covered

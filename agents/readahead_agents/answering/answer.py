@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import where
+from readahead_agents.answering.second_look import is_covered
 from readahead_agents.approval import Approver
 from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten, Token
 from readahead_agents.evidence import EvidenceSource
@@ -83,7 +84,7 @@ async def answer(
     query, evidence = await find_evidence(source, question, history, options.top_k)
     if query != question:
         yield QuestionRewritten(query, "rules")
-    if not source.covers(query, evidence):
+    if not await is_covered(source, query, evidence):
         for told in not_covered(source, evidence):
             yield told
         return

@@ -10,7 +10,7 @@ from readahead_agents.answering.packing import PackedPrompt
 from readahead_agents.answering.quotation import MAX_QUOTES, MIN_QUOTED, SURELY_SAID, quotation, said_share
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
-from readahead_agents.answering.support import Judge, Verdict, declines, is_about, numbers, shifted
+from readahead_agents.answering.support import Judge, SentenceJudge, Verdict, declines, is_about, numbers, shifted
 from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
@@ -56,20 +56,28 @@ class _Shown:
 
 
 async def grounded_answer(
-    llm: LanguageModel, source: EvidenceSource, question: str, prompt: PackedPrompt, options: CompletionOptions
+    llm: LanguageModel,
+    source: EvidenceSource,
+    question: str,
+    prompt: PackedPrompt,
+    options: CompletionOptions,
+    judge: SentenceJudge | None = None,
 ) -> AsyncGenerator[AnswerEvent, None]:
     """Streams an answer from the prompt's passages, then its citations, then `Answered`.
 
     A sentence is held until it is judged, and shown where the passages support it. Where nothing is shown, or the
     figure that was asked for is not in it, the passages' best statements follow as a quotation, marked as ours. The
     model is not asked where the passages count up what the question names, and do not name it.
+
+    Args:
+        judge: Of the sentences; one by the prompt's passages where it is None.
     """
     if unlisted := _unlisted(source, question, prompt):
         yield Token(unlisted)
         yield Answered(unlisted, (), TokenUsage(), "stop", covered=False, notes=prompt.notes())
         return
-    written, shown = WrittenText(llm, prompt.passages), _Shown()
-    judge = Judge(source, question, prompt.passages)
+    written, shown = WrittenText(llm, prompt.passages, source.link_hosts), _Shown()
+    judge = judge or Judge(source, question, prompt.passages)
     async with aclosing(written.sentences(prompt, options)) as sentences:
         async for sentence in sentences:
             if piece := await _taken(judge, shown, sentence, question):
@@ -81,7 +89,7 @@ async def grounded_answer(
             yield event
 
 
-async def _taken(judge: Judge, shown: _Shown, sentence: str, question: str) -> str:
+async def _taken(judge: SentenceJudge, shown: _Shown, sentence: str, question: str) -> str:
     """Judges a sentence; gives what is to be shown now."""
     stripped = sentence.strip()
     if declines(stripped):

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt
+from readahead_agents.answering.searching_judge import SearchingJudge
+from readahead_agents.answering.support import Judge
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.events import AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten
 from readahead_agents.evidence import EvidenceSource
@@ -30,7 +32,8 @@ async def answer_from_pack(
     """Streams evidence, tokens, citations and, last, `Answered`, as `answer` does.
 
     The prompt begins with the pack's messages exactly as they are, so that the server computes only what follows. The
-    passages that a search finds are no part of it: they are what the answer is matched to for its citations.
+    passages that a search finds are no part of it: they are what the answer is matched to for its citations; a sentence
+    that they do not bear out is searched for by itself.
 
     Args:
         pack: The messages that the pack was built from.
@@ -72,7 +75,8 @@ async def answer_from_pack(
         max_tokens=max_tokens,
         asked_tokens=completion.max_tokens,
     )
-    async with aclosing(grounded_answer(llm, source, question, packed, completion)) as events:
+    judge = SearchingJudge(Judge(source, question, evidence), source, question)
+    async with aclosing(grounded_answer(llm, source, question, packed, completion, judge)) as events:
         async for event in events:
             yield event
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
 from readahead_agents.answering.rows import is_row
@@ -73,6 +74,14 @@ class Judged:
 
     verdict: Verdict
     citations: tuple[Citation, ...] = ()
+
+
+class SentenceJudge(Protocol):
+    """Tells what a sentence of an answer is worth."""
+
+    async def judge(self, sentence: str) -> Judged:
+        """Judges one sentence. Raises nothing: what cannot be compared is not supported."""
+        ...
 
 
 class Judge:

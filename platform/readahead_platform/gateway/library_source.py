@@ -46,5 +46,8 @@ class LibrarySource:
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         return await self.library.cite(self.tenant, answer, evidence)
 
+    async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
+        return await self.library.nearness(question, texts)
+
     def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
         return relevance(question, evidence) >= self.score_floor
