@@ -19,6 +19,7 @@ from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.job_desk import Jobs
 from readahead_retrieval.pdf.images import PageImage, PageImages
+from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.nearness import nearness
 from readahead_retrieval.rerank import Reranker, reranker
 from readahead_retrieval.search import Candidate, Searcher
@@ -64,8 +65,10 @@ class Library:
         embedder: Embedder,
         ingestion: Ingestion,
         reranker: Reranker,
+        readers: Readers,
     ) -> None:
-        self._images = PageImages(read_limits(settings))
+        self._readers = readers
+        self._images = PageImages(read_limits(settings), readers)
         self._lock = lock
         self._seal = seal
         self._database = database
@@ -96,15 +99,17 @@ class Library:
             database, blobs = Database(url), Blobs(home.files, settings.max_file_bytes)
             on_failure.push_async_callback(database.close)
             second_look = await reranker(settings.reranker_model)
-            ingestion = Ingestion(settings, home, database, blobs, seal, embedder, counter)
+            readers = await on_failure.enter_async_context(Readers())
+            ingestion = Ingestion(settings, home, database, blobs, seal, embedder, counter, readers)
             on_failure.push_async_callback(ingestion.close)
             await ingestion.start()
             on_failure.pop_all()
-        return cls(settings, lock, database, blobs, seal, embedder, ingestion, second_look)
+        return cls(settings, lock, database, blobs, seal, embedder, ingestion, second_look, readers)
 
     async def close(self) -> None:
         """Stops the workers; what they had not finished is resumed by the next open."""
         await self._ingestion.close()
+        await self._readers.close()
         await self._database.close()
         self._lock.release()
 

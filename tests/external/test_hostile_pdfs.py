@@ -75,7 +75,7 @@ async def _read(path: Path, password: str | None = None) -> tuple[str, list[Page
             pages = [page async for page in pdf.pages()]
     except DocumentError as error:
         return f"error:{error.code}", pages
-    failure = document_error(pages)
+    failure = document_error([page.quality for page in pages])
     if failure is not None:
         return ("needs_ocr" if failure.code == "needs_ocr" else f"error:{failure.code}"), pages
     unread = any(page.quality in {PageQuality.NEEDS_OCR, PageQuality.GARBAGE} for page in pages)

@@ -21,14 +21,30 @@ Pixels = npt.NDArray[np.int16]
 
 
 def children() -> list[int]:
-    """Reading processes that this one started and has not reaped; a zombie has lost its command line."""
+    """Reading processes at work for this one: the children of the servers that it started to fork them."""
+    return [reader for server in fork_servers() for reader in _children_of(server)]
+
+
+def fork_servers() -> list[int]:
+    """Processes of this one that fork readers and are not reaped; a zombie has lost its command line."""
+    return [process for process in _children_of(os.getpid()) if _is_fork_server(Path(f"/proc/{process}"))]
+
+
+def connections(process: int) -> set[str]:
+    """Sockets and pipes that a process holds open."""
+    held = (str(handle.readlink()) for handle in Path(f"/proc/{process}/fd").iterdir())
+    return {name for name in held if name.startswith(("socket:", "pipe:"))}
+
+
+def _children_of(process: int) -> list[int]:
     found: list[int] = []
-    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
-        found += map(int, _proc(task / "children").split())
-    return [process for process in found if _is_reader(Path(f"/proc/{process}"))]
+    with suppress(FileNotFoundError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            found += map(int, _proc(task / "children").split())
+    return found
 
 
-def _is_reader(process: Path) -> bool:
+def _is_fork_server(process: Path) -> bool:
     line = _proc(process / "cmdline")
     return process.exists() and (not line or b"readahead_retrieval.pdf" in line)
 

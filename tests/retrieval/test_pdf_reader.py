@@ -14,9 +14,10 @@ from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import open_pdf
+from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.types import Page, PageQuality
 from tests.retrieval import pdf_samples as samples
-from tests.retrieval.reading import children, endless_pdf, killed_when_it_starts
+from tests.retrieval.reading import children, connections, endless_pdf, fork_servers, killed_when_it_starts
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
@@ -204,6 +205,42 @@ async def test_a_reader_killed_from_outside_goes_on_at_the_same_page(tmp_path: P
                 os.kill(children()[0], signal.SIGKILL)
     assert texts(pages) == expected
     assert [page.number for page in pages] == list(range(1, 601))
+
+
+async def test_the_server_of_the_readers_is_replaced_and_its_readers_go_on_at_the_same_page(tmp_path: Path) -> None:
+    expected = [f"Page {number} of the book." for number in range(600)]
+    path = samples.write_pdf(tmp_path / "a.pdf", *map(samples.lines, expected))
+    pages: list[Page] = []
+    async with Readers() as readers, open_pdf(path, LIMITS, readers=readers) as pdf:
+        async for page in pdf.pages():
+            pages.append(page)
+            if page.number == 3:
+                (killed,) = fork_servers()
+                os.kill(killed, signal.SIGKILL)
+    assert texts(pages) == expected
+    assert fork_servers() == []
+
+
+async def test_readers_are_forked_by_one_server_and_share_no_connection(tmp_path: Path) -> None:
+    path = endless_pdf(tmp_path / "endless.pdf", pages=2)
+    patient = ReadLimits(timeout_s=3600, memory_bytes=4 << 30)
+    async with Readers() as readers, open_pdf(path, patient, readers=readers):
+        async with open_pdf(path, patient, readers=readers):
+            first, second = children()
+            assert len(fork_servers()) == 1
+            assert connections(first) & connections(second) == set()
+            assert len(connections(first)) == len(connections(second)) == 1
+        assert children() == [first]
+    assert children() == fork_servers() == []
+
+
+async def test_a_server_that_never_starts_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = samples.write_pdf(tmp_path / "a.pdf", samples.lines("Page."))
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    assert await error_of(path) == "interrupted"
+    assert fork_servers() == []
 
 
 async def test_a_reader_killed_twice_over_one_page_fails_but_may_be_tried_again(tmp_path: Path) -> None:

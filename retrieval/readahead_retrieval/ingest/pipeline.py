@@ -12,6 +12,7 @@ from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import PdfReader, open_pdf
+from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.pdf.recognise import Recognition, find_recognition
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents, jobs, pages
@@ -47,6 +48,7 @@ class Pipeline:
         seal: Seal,
         embedder: Embedder,
         workshop: Workshop,
+        readers: Readers,
         changes: Changes,
     ) -> None:
         self._settings = settings
@@ -55,6 +57,7 @@ class Pipeline:
         self._seal = seal
         self._embedder = embedder
         self._workshop = workshop
+        self._readers = readers
         self._changes = changes
         self._limits = read_limits(settings)
         self._recognition: Recognition | None = None
@@ -88,7 +91,9 @@ class Pipeline:
         async with self._database.reading() as session:
             done = await pages.count(session, row.id)
         path = self._blobs.path(tenant, row.file_id)
-        async with open_pdf(path, self._limits, password, recognition=recognition, first_page=done + 1) as pdf:
+        async with open_pdf(
+            path, self._limits, password, recognition=recognition, first_page=done + 1, readers=self._readers
+        ) as pdf:
             await self._change(row.id, pages=pdf.page_count, notes=list(pdf.notes))
             await self._store_pages(row.id, pdf)
         async with self._database.reading() as session:

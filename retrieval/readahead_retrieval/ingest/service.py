@@ -12,6 +12,7 @@ from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.pipeline import Pipeline
 from readahead_retrieval.ingest.publisher import Publisher
 from readahead_retrieval.ingest.worker import Workers
+from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import documents, generations, jobs
 from readahead_retrieval.store.blobs import Blobs
@@ -34,6 +35,7 @@ class Ingestion:
         seal: Seal,
         embedder: Embedder,
         counter: PortableCounter,
+        readers: Readers,
     ) -> None:
         self.changes = Changes()
         self._concurrency = settings.ingest_concurrency
@@ -42,7 +44,7 @@ class Ingestion:
         self._shelf = Shelf(home.indexes, database)
         self._workshop = Workshop(counter.definition())
         self._publisher = Publisher(database, self._shelf, embedder, self._workshop, self.changes)
-        pipeline = Pipeline(settings, database, blobs, seal, embedder, self._workshop, self.changes)
+        pipeline = Pipeline(settings, database, blobs, seal, embedder, self._workshop, readers, self.changes)
         self._workers = Workers(database, pipeline, self._publisher, self.changes)
 
     async def start(self) -> None:

@@ -1,12 +1,10 @@
-"""The parent's end of a reading process: start, receive with a time limit, kill and reap."""
+"""The parent's end of a reading process: send, receive with a time limit, kill."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
@@ -17,9 +15,8 @@ from readahead_retrieval.pdf import frames
 _LARGE_BODY_BYTES = 256 << 10
 """Decoded in a thread: a frame of this size would hold up the event loop."""
 
-_INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
-"""The child sees no other variable: keys and addresses of the service are none of its business."""
-
+_REAPED_S = 5.0
+"""For the kernel to take back what a killed child holds; a process that does not end by then hangs in it."""
 
 _DELIBERATE = frozenset({signal.SIGABRT, signal.SIGTRAP, signal.SIGILL})
 """How PDFium, and the C library, end a process that gets no more memory."""
@@ -55,37 +52,31 @@ class ChildTimedOut(Exception):
 
 
 class ReaderProcess:
-    """One child at work on one request."""
+    """One child at work on one request.
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    Args:
+        reader, writer: The connection to it.
+        ended: Its exit code, or the signal that ended it, below zero.
+        end: Has it killed.
+    """
 
-    @classmethod
-    async def start(cls, request: frames.Request) -> ReaderProcess:
-        """Starts a child on a request, which goes through standard input: a password never shows in `ps`."""
-        sent = frames.encode(request)  # before there is a process that a failure would leave behind
-        environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # a module in the working directory must not shadow one of ours
-            "-m",
-            "readahead_retrieval.pdf.worker",
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env=environment,
-        )
-        child = cls(process)
-        assert process.stdin is not None
-        try:
-            # A child that died already will show at the first receive.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(sent)
-                await process.stdin.drain()
-        except BaseException:  # a cancellation mostly; whatever it is, nobody else knows of the process
-            await child.kill()
-            raise
-        return child
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ended: asyncio.Future[int],
+        end: Callable[[], None],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._ended = ended
+        self._end = end
+
+    async def send(self, frame: bytes) -> None:
+        """Gives it its request; a child that died already will show at the first receive."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._writer.write(frame)
+            await self._writer.drain()
 
     async def receive(self, timeout_s: float) -> frames.Message:
         """The next message.
@@ -94,16 +85,15 @@ class ReaderProcess:
             ChildDied: There is none.
             ChildTimedOut: It did not come in time; the child still runs.
         """
-        assert self._process.stdout is not None
         try:
             async with asyncio.timeout(timeout_s):
-                header = await self._process.stdout.readexactly(frames.HEADER_BYTES)
-                body = await self._process.stdout.readexactly(frames.body_length(header))
+                header = await self._reader.readexactly(frames.HEADER_BYTES)
+                body = await self._reader.readexactly(frames.body_length(header))
         except TimeoutError:
             raise ChildTimedOut from None
         except ValueError:
             raise ChildDied from None
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionResetError):
             # It closed its end; whether it is still ending or hangs there, the reason to give is the same.
             raise ChildDied(await self._death()) from None
         try:
@@ -116,7 +106,7 @@ class ReaderProcess:
     async def _death(self) -> Death:
         try:
             async with asyncio.timeout(1):
-                ended_by = -await self._process.wait()
+                ended_by = -await asyncio.shield(self._ended)
         except TimeoutError:
             return Death.BROKEN
         if ended_by == signal.SIGXCPU:
@@ -126,10 +116,11 @@ class ReaderProcess:
         return Death.KILLED if ended_by in _FROM_OUTSIDE else Death.BROKEN
 
     async def kill(self) -> None:
-        """Ends and reaps the child; harmless when it is gone."""
-        if self._process.returncode is None:
-            # Not Process.kill(), which polls, and so may reap the child before the event loop's watcher does.
-            with suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)
-        # Reads what is left in the pipe, which lets the event loop close it now and not when the loop may be gone.
-        await self._process.communicate()
+        """Ends the child and waits until it is gone; harmless when it is."""
+        self._end()
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REAPED_S):
+                await asyncio.shield(self._ended)

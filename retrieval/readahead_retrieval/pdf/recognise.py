@@ -20,6 +20,7 @@ from readahead_retrieval.pdf.images import PageImage, render_page
 from readahead_retrieval.pdf.layout import arrange
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.ocr import NoOcr, OcrEngine, OcrFailed, OcrWord
+from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.pdf.tesseract import Tesseract, TesseractMissing
 from readahead_retrieval.pdf.words import RawWord, turn_upright
 from readahead_retrieval.types import Box, Page, PageQuality
@@ -54,7 +55,12 @@ def find_recognition(languages: Sequence[str], *, enabled: bool, max_pages: int,
 
 
 async def with_recognised(
-    pages: AsyncIterator[Page], recognition: Recognition, path: Path, limits: ReadLimits, password: str | None
+    pages: AsyncIterator[Page],
+    recognition: Recognition,
+    path: Path,
+    limits: ReadLimits,
+    password: str | None,
+    readers: Readers,
 ) -> AsyncIterator[Page]:
     """The same pages; those judged `needs_ocr` or `garbage` with the text that the engine finds."""
     left = 0 if recognition.engine.missing else recognition.max_pages
@@ -62,15 +68,14 @@ async def with_recognised(
         if left and page.quality in _UNREAD and page.width > 0:
             left -= 1
             width = max(round(page.width * DOTS_PER_POINT), 1)
-            page = await _recognised(
-                page, recognition.engine, PageImage(path, page.number, (), width, password), limits
-            )
+            image = PageImage(path, page.number, (), width, password)
+            page = await _recognised(page, recognition.engine, image, limits, readers)
         yield page
 
 
-async def _recognised(page: Page, engine: OcrEngine, image: PageImage, limits: ReadLimits) -> Page:
+async def _recognised(page: Page, engine: OcrEngine, image: PageImage, limits: ReadLimits, readers: Readers) -> Page:
     try:
-        words = await _read(engine, await render_page(image, limits))
+        words = await _read(engine, await render_page(image, limits, readers))
     except (DocumentError, OcrFailed) as failure:
         log.warning("Page %d was not recognised: %s", page.number, failure)
         return page

@@ -1,14 +1,12 @@
-"""The process that parses a stranger's file: `python -m readahead_retrieval.pdf.worker`.
+"""What the process does that parses a stranger's file: it is a fork of `forkserver`.
 
-Takes one request on standard input, limits itself, and answers in frames on standard output. It imports little, so
-that it starts in a tenth of a second, and it may die at any moment: the parent reads on from the next page.
+Takes one request, limits itself, and answers in frames. It may die at any moment: the parent reads on from the next
+page.
 """
 
 from __future__ import annotations
 
-import gc
 import resource
-import sys
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -26,6 +24,7 @@ from readahead_retrieval.pdf.notes import document_notes
 from readahead_retrieval.pdf.outline import read_outline
 from readahead_retrieval.pdf.pictures import picture_share
 from readahead_retrieval.pdf.quality import FEW_LETTERS, judge
+from readahead_retrieval.pdf.render import render_png
 from readahead_retrieval.pdf.text import PageTooLarge, extract_words, page_geometry
 from readahead_retrieval.pdf.words import turn_upright
 from readahead_retrieval.types import PageQuality
@@ -35,14 +34,12 @@ MAX_TITLE_CHARACTERS = 200
 Send = Callable[[frames.Message], None]
 
 
-def main() -> None:
-    """Answers the one request on standard input."""
-    length = frames.body_length(sys.stdin.buffer.read(frames.HEADER_BYTES))
-    request = frames.decode_request(sys.stdin.buffer.read(length))
+def answer(source: BinaryIO, sink: BinaryIO) -> None:
+    """Answers the one request that comes from the source."""
+    length = frames.body_length(source.read(frames.HEADER_BYTES))
+    request = frames.decode_request(source.read(length))
     _limit(request.memory_bytes, request.cpu_seconds)
-    # Pages make hundreds of thousands of objects without cycles, which the collector would search for nothing.
-    gc.disable()
-    send = _sender(sys.stdout.buffer)
+    send = _sender(sink)
     try:
         with _open(request.path, request.password) as document:
             open_forms(document)
@@ -51,8 +48,6 @@ def main() -> None:
             elif not 1 <= request.page <= len(document):
                 send(frames.Missing())
             else:
-                from readahead_retrieval.pdf.render import render_png  # what reads text needs no Pillow
-
                 send(frames.Image(render_png(document, request.page, request.width, request.boxes)))
     except DocumentError as error:
         send(frames.Failed(error.code, error.message))
@@ -166,7 +161,3 @@ class _Reading:
 def _unread(number: int, label: str) -> frames.PageFrame:
     """A page that could not be read; the others can."""
     return frames.PageFrame(number, label, "", [], [], PageQuality.GARBAGE, 0.0, 0.0)
-
-
-if __name__ == "__main__":
-    main()
