@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from readahead_agents.actions.writing import ActionContext, HeldPack
+from readahead_agents.actions.writing import ActionContext
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.held_pack import HeldPack
 from readahead_agents.answering.synthesis import Synthesis
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import PlanMade, QuestionRewritten, Replanned, RunEvent
@@ -107,7 +108,7 @@ class KnowledgeAgent:
                 results = await work.results(query)
             if llm.failure is not None and all(step.result is None for step in results):
                 raise llm.failure
-            synthesis = Synthesis(llm, self._source, settings, budget, options)
+            synthesis = Synthesis(llm, self._source, settings, budget, options, self._pack)
             notes = (*external.missing, *work.notes, *executor.calls.loops)
             async with aclosing(synthesis.answer(question, history, results, found, notes)) as events:
                 async for event in events:

@@ -130,7 +130,7 @@ class MeteredLanguageModel:
             raise
         finally:
             # a stream that was cut tells no usage: what it prefilled and sent was spent all the same
-            self._budget.settle(prompt_tokens + allowed, usage or TokenUsage(prompt_tokens, pieces))
+            self._budget.settle(prompt_tokens + allowed, usage or TokenUsage(prompt_tokens, pieces, calls=1))
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return await self._llm.count_tokens(texts)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from readahead_agents.actions.result import ActionResult
-from readahead_agents.actions.writing import ActionContext, HeldPack
+from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions
+from readahead_agents.answering.held_pack import HeldPack
 from readahead_agents.events import PlanMade, StepStarted
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm.base import Message
@@ -65,6 +66,34 @@ async def test_a_question_on_the_pack_begins_with_its_messages_as_they_are() -> 
     told = result(await call(ActionContext(llm, pump_kb(), SETTINGS, pack=PACK), "query_cag", question=QUESTION))
     assert told.text == FILTER and told.citations[0].document == "pump.pdf"
     assert llm.calls[0].messages[:2] == PACK.messages
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument"), [("generate_analysis", "question"), ("generate_summary", "topic"), ("query_cag", "question")]
+)
+async def test_what_is_written_of_the_whole_documents_begins_with_the_pack(tool: str, argument: str) -> None:
+    llm = ScriptedLanguageModel([FILTER])
+    told = result(await call(ActionContext(llm, pump_kb(), SETTINGS, pack=PACK), tool, **{argument: QUESTION}))
+    assert told.text == FILTER and told.citations
+    *begin, asked = llm.calls[0].messages
+    assert tuple(begin) == PACK.messages and QUESTION in asked.content and FILTER not in asked.content
+
+
+async def test_a_run_on_a_pack_asks_and_merges_there() -> None:
+    steps = [
+        step("query_rag_with_context", question="What the pump costs, summed up?"),
+        step("generate_summary", ["s1"], topic="the pump"),
+    ]
+    replies = {"What the pump costs, summed": PRICE, "sum up": FILTER, "in full": PRICE}
+    llm = ScriptedLanguageModel(planning(steps, replies))
+    question = "Sum up what the pump costs."
+    events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS, PACK).run(question))
+    assert [each.tool for each in of(events, StepStarted)] == ["query_cag", "generate_summary"]
+    assert ending(events).answer == PRICE and ending(events).usage.calls == 4
+    for each in llm.calls[1:]:
+        assert each.messages[: len(PACK.messages)] == PACK.messages
+    merging = llm.calls[-1].messages[-1].content
+    assert merging.index(PRICE) < merging.index(question)
 
 
 async def test_a_run_may_answer_from_the_pack_alone() -> None:

@@ -98,7 +98,7 @@ async def test_a_stream_ends_with_its_reason_and_usage() -> None:
         got = [piece async for piece in chunks]
     assert "".join(piece.text for piece in got) == "Hello"
     assert [piece.finish_reason for piece in got] == [None, None, "stop"]
-    assert got[-1].usage == TokenUsage(5, 2, 4)
+    assert got[-1].usage == TokenUsage(5, 2, 4, calls=1)
     assert asked[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
     assert (asked[0]["seed"], asked[0]["temperature"], asked[0]["max_completion_tokens"]) == (3, 0.0, 16)
 

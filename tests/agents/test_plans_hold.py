@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from readahead_agents.actions.writing import ActionContext, HeldPack
+from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions
+from readahead_agents.answering.held_pack import HeldPack
 from readahead_agents.errors import LanguageModelError, LanguageModelRefused
 from readahead_agents.llm.base import CompletionOptions, Message
 from readahead_agents.llm.scripted import ScriptedLanguageModel

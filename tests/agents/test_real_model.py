@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from typing import Any
 
 import httpx2
 import pytest
 
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.answering.answer import answer
-from readahead_agents.answering.packing import MESSAGE_OVERHEAD, PromptParts, pack
-from readahead_agents.events import PlanMade
-from readahead_agents.fixed_evidence import passage
-from readahead_agents.llm.base import CompletionOptions
+from readahead_agents.answering.answer import AnswerOptions, answer
+from readahead_agents.answering.held_pack import HeldPack
+from readahead_agents.answering.packing import PromptParts, pack
+from readahead_agents.events import PlanMade, StepFinished
+from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
+from readahead_agents.llm.base import CompletionChunk, CompletionOptions, Message, TokenUsage
 from readahead_agents.llm.openai import OpenAILanguageModel
 from readahead_agents.llm.token_estimate import estimate_tokens
 from readahead_agents.mcp.actions_server import actions_server
 from readahead_agents.mcp.toolset import McpToolset
+from readahead_agents.memory.recent import MESSAGE_OVERHEAD
 from readahead_agents.planning.plan import references
 from readahead_agents.planning.planner import Planner
 from readahead_agents.settings import AgentSettings
-from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb
+from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb, step
 from tests.serving.llm_server import LlmServer
 
 MODEL = "smollm2-135m-instruct"
@@ -78,12 +82,12 @@ async def test_every_request_gets_a_plan_that_can_be_executed(llm: OpenAILanguag
     plans = await asyncio.gather(*map(planner.plan, REQUESTS))
     for plan in plans:
         assert 1 <= len(plan.steps) <= settings.max_steps
-        assert plan.steps[0].tool == "query_rag_with_context"
+        assert plan.steps[0].tool in ("query_rag_with_context", "compare")
         placed: set[str] = set()
-        for step in plan.steps:
-            assert set(tools[step.tool].input_schema["required"]) <= step.arguments.keys()
-            assert set(step.depends_on) | references(step.arguments) <= placed
-            placed.add(step.id)
+        for each in plan.steps:
+            assert set(tools[each.tool].input_schema["required"]) <= each.arguments.keys()
+            assert set(each.depends_on) | references(each.arguments) <= placed
+            placed.add(each.id)
     by_rules = [plan for plan in plans if any("Planned by rules" in repair for repair in plan.repairs)]
     assert not by_rules  # decoding under the schema leaves nothing that cannot be read
 
@@ -107,6 +111,61 @@ async def test_a_run_ends_with_a_cited_answer(llm: OpenAILanguageModel) -> None:
     assert len(of(events, PlanMade)) == 1
     assert last.citations
     assert last.usage.completion_tokens > 0
+
+
+MANUAL = [
+    f"Chapter {number}. The {part} of the pump is looked at every {3 * number} days by two people, who write the date "
+    f"and the reading into the book of the yard; a {part} that is worn out costs {20 + number} crowns and is changed "
+    f"within {number + 1} hours, for which the pump stands still and valve {number} is closed by hand."
+    for number, part in enumerate(
+        ("filter", "valve", "seal", "hose", "motor", "gauge", "lid", "grid", "belt", "cable", "frame", "switch"), 1
+    )
+]
+
+
+class Planned:
+    """The real model, which is given its plan: what is compared is the same run."""
+
+    def __init__(self, llm: OpenAILanguageModel, steps: list[dict[str, Any]]) -> None:
+        self._llm = llm
+        self._plan = json.dumps({"reasoning": "because", "steps": steps})
+        self.count_tokens = llm.count_tokens
+        self.context_window = llm.context_window
+
+    async def stream(
+        self, messages: Sequence[Message], options: CompletionOptions
+    ) -> AsyncGenerator[CompletionChunk, None]:
+        if options.json_schema is not None:
+            yield CompletionChunk(self._plan, "stop", TokenUsage())
+            return
+        async with aclosing(self._llm.stream(messages, options)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+
+async def test_a_run_of_several_steps_computes_less_than_half_on_a_pack(
+    llm: OpenAILanguageModel, llm_server: LlmServer
+) -> None:
+    source = FixedEvidenceSource([passage("manual.pdf", page, text) for page, text in enumerate(MANUAL, 1)])
+    question = "Sum up how the motor of the pump is kept, and what it costs."
+    steps = [step("query_rag_with_context", question=question), step("generate_summary", ["s1"], topic="the motor")]
+    body = {"documents": [{"title": "manual.pdf", "text": "\n".join(MANUAL)}]}
+    computed = {}
+    async with httpx2.AsyncClient(base_url=llm_server.base_url, timeout=120) as http:
+        pack = (await http.post("packs", json=body)).json()
+        async with asyncio.timeout(120):
+            while pack["state"] not in ("resident", "on_disk"):
+                await asyncio.sleep(0.05)
+                pack = (await http.get(f"packs/{pack['id']}")).json()
+        told = (await http.get(f"packs/{pack['id']}/messages")).json()["data"]
+        held = HeldPack(tuple(Message(each["role"], each["content"]) for each in told), pack["tokens"])
+        for name, held_by_run in (("searched", None), ("on the pack", held)):
+            agent = KnowledgeAgent(Planned(llm, steps), source, SETTINGS, held_by_run)
+            events = await collect(agent.run(question, (), AnswerOptions(max_tokens=16)))
+            assert len(of(events, StepFinished)) == 2 and ending(events).citations
+            computed[name] = ending(events).usage.computed_tokens
+        await http.delete(f"packs/{pack['id']}")
+    assert 0 < computed["on the pack"] <= 0.4 * computed["searched"], computed
 
 
 async def test_closing_an_answer_frees_the_engine(llm: OpenAILanguageModel, llm_server: LlmServer) -> None:

@@ -73,6 +73,9 @@ async def test_a_run_tells_its_plan_its_steps_its_answer_and_what_it_cost(asked:
     types = [event["type"] for _, event in events]
     for kind in ("route", "plan", "step_started", "evidence", "step_finished", "token", "citation", "usage"):
         assert kind in types, types
+    usage = next(event for _, event in events if event["type"] == "usage")
+    assert usage["llm_calls"] == 2 and usage["seconds"] > 0  # the plan and its only step
+    assert usage["computed_tokens"] == usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"] > 0
     assert types[-1] == "answer" and types.index("plan") < types.index("step_started")
     assert [number for number, _ in events] == list(range(1, len(events) + 1))
     answer = events[-1][1]

@@ -9,21 +9,18 @@ from dataclasses import dataclass, replace
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered
 from readahead_agents.answering.grounded import grounded_answer
-from readahead_agents.answering.packing import PromptParts, pack
+from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack
+from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
-from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
+from readahead_agents.llm.base import CompletionOptions, LanguageModel
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
 
-
-@dataclass(frozen=True, slots=True)
-class HeldPack:
-    """The messages that a pack was built from, and the tokens that they take."""
-
-    messages: tuple[Message, ...]
-    tokens: int
+_ON_PACK = {"analysis_user": "analysis_pack", "summary_user": "summary_pack"}
+"""What is asked of a whole pack in the place of passages. Answers to one question have an action of their own for it,
+and sides of a comparison are each shown little on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +70,23 @@ async def write_covered(
     reader: str = "",
 ) -> ActionResult:
     """As `write`, of evidence that is known to cover the task."""
-    parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), f"{task}{reader}", template)
-    evidence_tokens = context.settings.evidence_tokens
-    packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
+    packed = await _on_pack(context, f"{task}{reader}", template, evidence, options)
+    if packed is None:
+        parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), f"{task}{reader}", template)
+        evidence_tokens = context.settings.evidence_tokens
+        packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
     answered = await last(grounded_answer(context.llm, context.source, task, packed, options))
     return result_of(answered, packed.passages)
+
+
+async def _on_pack(
+    context: ActionContext, task: str, template: str, evidence: Sequence[Evidence], options: CompletionOptions
+) -> PackedPrompt | None:
+    """The task put to the whole documents, where the run holds them and the task is one for them."""
+    if context.pack is None or template not in _ON_PACK:
+        return None
+    asked = prompt(_ON_PACK[template]).substitute(question=task)
+    return await prompt_on_pack(context.llm, context.pack, asked, evidence, options.max_tokens)
 
 
 async def last(events: AsyncGenerator[AnswerEvent, None]) -> Answered:

@@ -11,6 +11,7 @@ from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import merge_evidence
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered, system_text
 from readahead_agents.answering.grounded import grounded_answer
+from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack
 from readahead_agents.answering.joined import MARKERS, joined
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import as_data, where
@@ -25,6 +26,7 @@ from readahead_agents.limits import Budget
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
 from readahead_agents.memory.recent import spoken
 from readahead_agents.planning.action_names import COMPARE
+from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
 
@@ -38,6 +40,8 @@ class Synthesis:
     settings: AgentSettings
     budget: Budget
     asked: AnswerOptions = DEFAULT_OPTIONS
+    pack: HeldPack | None = None
+    """The whole documents as the model has read them already; then only findings and question are computed."""
 
     async def answer(
         self,
@@ -146,6 +150,13 @@ class Synthesis:
         findings = "\n".join(as_data(MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
         reader = self.asked.profile.told() if self.asked.profile is not None else ""
+        if self.pack is not None and not history:
+            asked = prompt("synthesis_pack" if findings else "pack_user").substitute(
+                findings=findings, question=f"{question}{reader}"
+            )
+            on_pack = await prompt_on_pack(self.llm, self.pack, asked, evidence, options.max_tokens)
+            if on_pack is not None:
+                return on_pack, options
         parts = PromptParts(
             system_text(history), spoken(history), tuple(evidence), question, template, findings, reader
         )

@@ -82,4 +82,4 @@ class WrittenText:
         if self._usage is not None:
             return self._usage
         [written] = await self._llm.count_tokens([self._written])
-        return TokenUsage(prompt.prompt_tokens, written)
+        return TokenUsage(prompt.prompt_tokens, written, calls=1)

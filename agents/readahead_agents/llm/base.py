@@ -22,12 +22,21 @@ class TokenUsage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    """Of the prompt tokens, those that the server did not compute."""
+    calls: int = 0
+    """Completions."""
+
+    @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that were computed."""
+        return self.prompt_tokens - self.cached_tokens
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         return TokenUsage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,
+            self.calls + other.calls,
         )
 
 

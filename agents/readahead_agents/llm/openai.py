@@ -215,7 +215,7 @@ def _response_format(schema: dict[str, Any]) -> Any:
 def _usage(usage: CompletionUsage) -> TokenUsage:
     details = usage.prompt_tokens_details
     cached = details.cached_tokens if details is not None else None
-    return TokenUsage(usage.prompt_tokens, usage.completion_tokens, cached or 0)
+    return TokenUsage(usage.prompt_tokens, usage.completion_tokens, cached or 0, calls=1)
 
 
 def _translate(error: openai.OpenAIError) -> LanguageModelError:

@@ -88,5 +88,5 @@ class ScriptedLanguageModel:
             await asyncio.sleep(0)  # lets streams that run side by side take turns
             if number == 0 and self.hold is not None:
                 await self.hold(call)
-        usage = TokenUsage(len(call.prompt.split()), len(text.split()))
+        usage = TokenUsage(len(call.prompt.split()), len(text.split()), calls=1)
         yield CompletionChunk("", "length" if len(words) > limit else "stop", usage)

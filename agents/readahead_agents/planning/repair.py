@@ -12,7 +12,7 @@ from readahead_agents.planning.rules.comparison import comparing_steps
 from readahead_agents.planning.rules.order import ordered, renumbered, wait_for_evidence, within_limit
 from readahead_agents.planning.rules.request import Request, Rule
 from readahead_agents.planning.rules.tools import complete_arguments, known_tools, others_on_purpose
-from readahead_agents.planning.rules.topic import evidence_first, no_repeats, on_topic, what_was_asked
+from readahead_agents.planning.rules.topic import evidence_first, no_repeats, on_topic, read_ahead, what_was_asked
 
 RULES: tuple[Rule, ...] = (
     known_tools,
@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     comparing_steps,
     evidence_first,
     what_was_asked,
+    read_ahead,
     within_limit,
     ordered,
     wait_for_evidence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from readahead_agents.llm.base import Message
 from readahead_agents.profile import UserProfile
 from readahead_agents.run_limits import NO_LIMITS, RunLimits
 from readahead_agents.runs.journal import Event, Run, RunStatus
-from readahead_platform.api.answer_log import event_object, usage_object
+from readahead_platform.api.answer_log import cost_object, event_object, usage_object
 from readahead_platform.api.kb_chat_request import ChatMessage
 from readahead_platform.api.listing import Paging, list_page
 from readahead_platform.errors import ApiError
@@ -136,10 +137,12 @@ def run_object(run: Run) -> dict[str, Any]:
 async def _events(context: GatewayContext, run: Run, kb_id: str, body: RunRequest) -> AsyncGenerator[Event, None]:
     approver = context.runs.approvals.of(run.id) if body.approvals == "ask" else None
     options = AnswerOptions(top_k=body.top_k, profile=body.profile, limits=body.limits, approver=approver)
+    began = time.monotonic()
     async with aclosing(context.chat.ask(run.tenant, kb_id, body.to_messages(), body.route, options)) as events:
         async for event in events:
             if isinstance(event, Answered):
-                yield {"type": "usage", **usage_object(event.usage)}
+                cost = cost_object(event.usage, time.monotonic() - began)
+                yield {"type": "usage", **usage_object(event.usage), **cost}
             yield event_object(event)
 
 

@@ -118,6 +118,7 @@ class AnswerLog:
             "quoted": answered.quoted,
             "notes": list(answered.notes),
             "timings_ms": self._timings_ms,
+            "cost": cost_object(answered.usage, self._timings_ms["total"] / 1000),
         }
         if self._conversation:
             field["conversation"] = self._conversation
@@ -191,6 +192,15 @@ def citation_object(citation: Citation) -> dict[str, Any]:
 
 def _box(box: Box) -> list[float]:
     return [round(value, 5) for value in (box.x0, box.y0, box.x1, box.y1)]
+
+
+def cost_object(usage: TokenUsage, seconds: float) -> dict[str, Any]:
+    """What OpenAI's usage does not tell of an answer."""
+    return {
+        "llm_calls": usage.calls,
+        "computed_tokens": usage.computed_tokens,
+        "seconds": round(seconds, 3),
+    }
 
 
 def usage_object(usage: TokenUsage) -> dict[str, Any]:

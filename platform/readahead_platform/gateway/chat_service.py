@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
-from readahead_agents.actions.writing import HeldPack
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions, answer
+from readahead_agents.answering.held_pack import HeldPack
 from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.events import Answered, QuestionRewritten, RunEvent
 from readahead_agents.llm.base import LanguageModel, Message

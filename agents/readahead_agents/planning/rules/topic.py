@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-from readahead_agents.planning.action_names import ANALYSIS, COMPARE, EVIDENCE, QUERY, SUMMARY
+from readahead_agents.planning.action_names import ANALYSIS, CAG, COMPARE, EVIDENCE, QUERY, SUMMARY
 from readahead_agents.planning.plan import Step, redirected
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_agents.planning.rules.request import Request, Steps, asked_by, is_own, singular
@@ -67,6 +68,14 @@ def evidence_first(steps: Steps, request: Request) -> tuple[Steps, str]:
         return steps, ""
     first = Step("question", QUERY, {"question": request.question})
     return (first, *steps), "No step asked the documents the question itself: it was put first."
+
+
+def read_ahead(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """What the model has read already is asked there: a search would have passages read anew."""
+    if CAG not in request.tools:
+        return steps, ""
+    mended = tuple(replace(step, tool=CAG) if step.tool == QUERY else step for step in steps)
+    return mended, "Questions go to the documents that have been read already." if mended != steps else ""
 
 
 def _share(asked: frozenset[str], step: Step) -> float:
