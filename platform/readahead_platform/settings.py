@@ -224,7 +224,8 @@ def _derive_paths(values: dict[str, _Value]) -> None:
     values.setdefault("retrieval.home", _Value(home.value, origin))
     values.setdefault("serving.models_dir", _Value(Path(str(home.value)) / "models", origin))
     values.setdefault("serving.packs_dir", _Value(Path(str(home.value)) / "packs", origin))
-    for key in ("home", "retrieval.home", "serving.models_dir", "serving.packs_dir"):
+    values.setdefault("serving.kernels_dir", _Value(Path(str(home.value)) / "kernels", origin))
+    for key in ("home", "retrieval.home", "serving.models_dir", "serving.packs_dir", "serving.kernels_dir"):
         values[key] = _Value(_folder(key, values[key]), values[key].origin)
 
 

@@ -13,6 +13,7 @@ ServingError
 ├── CannotListen                  the server's address can't be had
 ├── BenchFailed                   a benchmark can't run, or measured nothing
 │   └── PeerAbsent                another server can't be had on this machine
+├── KernelsUnavailable            the compiled kernels can't be had here: PyTorch computes instead
 └── ModelLoadError                a model's files are missing, damaged or of an unknown kind
 """
 
@@ -117,6 +118,10 @@ class GenerationFailed(ServingError):
 
 class CannotListen(ServingError):
     """The server's address can't be had: it is in use or not ours."""
+
+
+class KernelsUnavailable(ServingError):
+    """The compiled kernels can't be had on this machine; the message says why."""
 
 
 class BenchFailed(ServingError):

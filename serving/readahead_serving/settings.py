@@ -28,6 +28,11 @@ class ServingSettings(BaseModel):
     weights: Literal["auto", "fp32", "bf16", "int8", "int4"] = "auto"
     """How weights are stored: "auto" as dtype says; int8 halves bf16's memory, int4 halves it again and is slow on long
     prompts."""
+    kernels: Literal["auto", "off", "avx2", "avx512"] = "auto"
+    """Compiled kernels: "auto" takes the best that the processor supports, built with g++ at the first start; without a
+    compiler, or with "off", PyTorch computes alone."""
+    kernels_dir: Path = Path("~/.readahead/kernels")
+    """Where compiled kernels are kept."""
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20)
     """The KV cache's fixed budget in bytes."""
     packs_dir: Path = Path("~/.readahead/packs")

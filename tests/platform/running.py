@@ -110,7 +110,11 @@ def client_environment(home: Path, port: int) -> dict[str, str]:
 def running_readahead(home: Path, models_dir: Path, *arguments: str) -> Iterator[RunningReadahead]:
     """Starts `readahead up` and waits for its greeting; stops it as Ctrl-C does."""
     port = free_port()
-    environment = {**client_environment(home, port), "READAHEAD_SERVING__MODELS_DIR": str(models_dir)}
+    environment = {
+        **client_environment(home, port),
+        "READAHEAD_SERVING__MODELS_DIR": str(models_dir),
+        "READAHEAD_SERVING__KERNELS_DIR": str(models_dir.parent / "kernels"),  # built once, not in each test's home
+    }
     log = home / "up.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,6 +1,8 @@
-"""Attention over the paged cache against plain attention."""
+"""Attention over the paged cache against plain attention, by PyTorch and by the kernels of every level."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import pytest
 import torch
@@ -8,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from readahead_serving.engine import shared_attention
+from readahead_serving.engine import attention_work, shared_attention
 from readahead_serving.engine.attention import BatchAttention, merge_scattered
+from readahead_serving.engine.executor import AttentionFactory
+from readahead_serving.engine.kernel_attention import choose_attention
 from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pack_table import AttachedPack, PackReading
 from readahead_serving.engine.kv.pool import BlockPool
@@ -18,16 +22,26 @@ from readahead_serving.engine.request import GenerationRequest, SamplingParams
 from readahead_serving.engine.scheduler.plan import Chunk
 from readahead_serving.engine.sequence import Sequence
 from readahead_serving.engine.shared_attention import merge
+from readahead_serving.kernels.build import Level
+from tests.serving.kernel_levels import kernels_of
+from tests.serving.tiny_engine import CONFIG
 
 HEAD_DIM = 16
 BLOCK = 8
+PATHS: list[Level | None] = [None, "avx2", "avx512"]
+"""Whose attention: None is PyTorch's."""
+
+
+def attention_of(path: Level | None, heads: int, kv_heads: int, head_dim: int = HEAD_DIM) -> AttentionFactory:
+    config = dataclasses.replace(CONFIG, num_heads=heads, num_kv_heads=kv_heads, head_dim=head_dim)
+    return choose_attention(None if path is None else kernels_of(path), config)
 
 
 def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """(L, heads, D) queries at the end of (S, KV heads, D) keys."""
     group = q.shape[1] // k.shape[1]
     k, v = (x.repeat_interleave(group, 1).transpose(0, 1).double() for x in (k, v))
-    scores = q.transpose(0, 1).double() @ k.transpose(1, 2) / HEAD_DIM**0.5
+    scores = q.transpose(0, 1).double() @ k.transpose(1, 2) / q.shape[-1] ** 0.5
     ahead = torch.ones(scores.shape[1:], dtype=torch.bool).triu(k.shape[1] - q.shape[0] + 1)
     out: Tensor = scores.masked_fill(ahead, float("-inf")).softmax(-1) @ v
     return out.transpose(0, 1)
@@ -36,7 +50,8 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 class Cache:
     """A storage whose content is known, and the plain attention over it."""
 
-    def __init__(self, kv_heads: int, group: int, dtype: torch.dtype, blocks: int) -> None:
+    def __init__(self, kv_heads: int, group: int, dtype: torch.dtype, blocks: int, path: Level | None = None) -> None:
+        self.attention = attention_of(path, kv_heads * group, kv_heads)
         self.dtype, self.heads, self.kv_heads = dtype, kv_heads * group, kv_heads
         self.pool = BlockPool(blocks, BLOCK)
         self.storage = KVStorage(
@@ -88,7 +103,7 @@ class Cache:
         tokens = sum(chunk.count for chunk in chunks)
         q = torch.randn(tokens, self.heads, HEAD_DIM, dtype=self.dtype)
         k, v = (torch.randn(tokens, self.kv_heads, HEAD_DIM, dtype=self.dtype) for _ in range(2))
-        out = BatchAttention(self.storage, chunks)(layer, q, k, v)
+        out = self.attention(self.storage, chunks)(layer, q, k, v)
         assert out.shape == q.shape
         assert out.dtype == self.dtype
         start = 0
@@ -104,13 +119,14 @@ class Cache:
             chunk.sequence.num_computed = chunk.end
 
 
+@pytest.mark.parametrize("path", PATHS)
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans())
 def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
-    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool
+    path: Level | None, data: st.DataObject, kv_heads: int, group: int, in_bf16: bool
 ) -> None:
     torch.manual_seed(0)
-    cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=64)
+    cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=64, path=path)
     sequences = [cache.sequence(str(n), data.draw(st.integers(1, 60))) for n in range(data.draw(st.integers(1, 5)))]
     while unfinished := [sequence for sequence in sequences if sequence.num_pending]:
         counts = [data.draw(st.integers(0, min(20, sequence.num_pending))) for sequence in unfinished]
@@ -121,13 +137,14 @@ def test_any_mix_of_decodes_and_chunks_equals_plain_attention(
             cache.step([Chunk.next(unfinished[0], 1)])
 
 
+@pytest.mark.parametrize("path", PATHS)
 @settings(deadline=None, max_examples=40)
 @given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from([1, 3, 8]), st.booleans(), st.sampled_from([1, 4]))
 def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
-    data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, pieces: int
+    path: Level | None, data: st.DataObject, kv_heads: int, group: int, in_bf16: bool, pieces: int
 ) -> None:
     torch.manual_seed(0)
-    cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=400)
+    cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=400, path=path)
     packs = [cache.pack(data.draw(st.integers(1, 70))) for _ in range(data.draw(st.integers(0, 3)))]
     sequences: list[Sequence] = []
     for n in range(data.draw(st.integers(1, 3))):  # roots
@@ -143,6 +160,8 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
             cache.step([Chunk.next(sequences[-1], sequences[-1].num_pending - 2)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared_attention, "num_pieces", lambda tokens, heads, rows: min(pieces, tokens))
+        patch.setattr(attention_work, "MIN_ITEM_KEYS", 10)
+        patch.setattr(attention_work, "SERIAL_WORK", 0 if pieces > 1 else 10**9)
         for count in (1, data.draw(st.integers(1, 20)), 1):
             behind = [one for one in sequences if one.num_pending]
             if behind:
@@ -178,9 +197,10 @@ def test_a_run_is_cut_only_where_threads_would_be_idle(monkeypatch: pytest.Monke
     assert shared_attention.num_pieces(1500, 1, 1) == 1
 
 
-def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_sequences_scattered_over_the_cache_equal_plain_attention(path: Level | None) -> None:
     torch.manual_seed(0)
-    cache = Cache(3, 3, torch.float32, blocks=64)
+    cache = Cache(3, 3, torch.float32, blocks=64, path=path)
     first = cache.sequence("first", 3 * BLOCK)
     between = cache.sequence("between", 40 * BLOCK)  # keeps the two apart, so that their blocks are copied together
     last = cache.sequence("last", 3 * BLOCK)
@@ -190,9 +210,10 @@ def test_sequences_scattered_over_the_cache_equal_plain_attention() -> None:
     cache.step([Chunk.next(last, 1), Chunk.next(between, 2)])
 
 
-def test_a_block_that_changed_hands_shows_nothing_of_its_last_owner() -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_a_block_that_changed_hands_shows_nothing_of_its_last_owner(path: Level | None) -> None:
     torch.manual_seed(0)
-    cache = Cache(1, 3, torch.float32, blocks=4)
+    cache = Cache(1, 3, torch.float32, blocks=4, path=path)
     old = cache.sequence("old", 4 * BLOCK)
     cache.step([Chunk.next(old, 4 * BLOCK)])
     cache.pool.release(old.blocks)
@@ -200,6 +221,41 @@ def test_a_block_that_changed_hands_shows_nothing_of_its_last_owner() -> None:
     cache.step([Chunk.next(new, BLOCK)])
     cache.step([Chunk.next(new, 1)])
     cache.step([Chunk.next(new, 1)])
+
+
+@pytest.mark.parametrize("path", ["avx2", "avx512"])
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(6, 2, 8), (6, 2, 24), (2, 2, 272), (65, 1, 16)])
+def test_heads_that_the_kernel_does_not_take_are_attended_by_pytorch(
+    path: Level, heads: int, kv_heads: int, head_dim: int
+) -> None:
+    assert attention_of(path, heads, kv_heads, head_dim) is BatchAttention
+    assert attention_of(path, 9, 3, 64) is not BatchAttention
+
+
+@pytest.mark.parametrize("path", ["avx2", "avx512"])
+@pytest.mark.parametrize("head_dim", [48, 64, 80, 128, 256])
+def test_common_head_sizes_over_long_runs_equal_plain_attention(path: Level, head_dim: int) -> None:
+    torch.manual_seed(0)
+    pack = PackKV([0] * 900, *([torch.randn(2, 900, head_dim)] for _ in range(2)))
+    storage = KVStorage(
+        num_layers=1, num_kv_heads=2, head_dim=head_dim, dtype=torch.float32, num_blocks=8, block_tokens=32
+    )
+    sequences = []
+    for number, new in enumerate((1, 1, 40)):
+        sequence = Sequence(
+            GenerationRequest(request_id="", prompt_tokens=[0] * (900 + new), sampling=SamplingParams(max_tokens=1))
+        )
+        sequence.pack, sequence.num_computed = PackReading(AttachedPack("", "", pack, b""), 900), 900
+        sequence.blocks = [2 * number, 2 * number + 1]
+        sequences.append(sequence)
+    q, k, v = torch.randn(42, 6, head_dim), torch.randn(42, 2, head_dim), torch.randn(42, 2, head_dim)
+    chunks = [Chunk.next(sequence, sequence.num_pending) for sequence in sequences]
+    out = attention_of(path, 6, 2, head_dim)(storage, chunks)(0, q, k, v)
+    for rows in (slice(0, 1), slice(1, 2), slice(2, 42)):
+        keys, values = (
+            torch.cat((held[0].transpose(0, 1), new[rows])) for held, new in ((pack.keys, k), (pack.values, v))
+        )
+        torch.testing.assert_close(out[rows].double(), naive(q[rows], keys, values), rtol=1e-4, atol=1e-4)
 
 
 def test_merging_parts_of_the_keys_equals_attending_to_all_of_them() -> None:

@@ -37,10 +37,10 @@ def prompts(smollm2_path: Path) -> list[list[int]]:
     return [tokenizer.encode(prompt, allow_special=True) for prompt in PROMPTS]
 
 
-def settings(dtype: str) -> ServingSettings:
+def settings(dtype: str, kernels: str = "auto") -> ServingSettings:
     # chunks shorter than the longest prompt, so that some prompts take several steps beside the others' decodes
     return ServingSettings.model_validate(
-        {"dtype": dtype, "kv_cache_bytes": 400 << 20, "prefill_chunk_tokens": 32, "max_running": 16}
+        {"dtype": dtype, "kernels": kernels, "kv_cache_bytes": 400 << 20, "prefill_chunk_tokens": 32, "max_running": 16}
     )
 
 
@@ -115,10 +115,24 @@ async def test_a_mixed_batch_of_16_gives_transformers_tokens(
         assert_greedy(hf_smollm2, prompt, completion)
 
 
-async def test_bfloat16_parts_from_float32_only_at_near_ties(
-    smollm2_path: Path, prompts: list[list[int]], hf_smollm2: Any
+@pytest.mark.parametrize("kernels", ["off", "avx2"])
+async def test_a_mixed_batch_gives_transformers_tokens_without_the_best_kernels_too(
+    kernels: str, smollm2_path: Path, prompts: list[list[int]], hf_smollm2: Any
 ) -> None:
-    engine = await NativeEngine.start(settings("bfloat16"), smollm2_path, load_tokenizer(smollm2_path))
+    engine = await NativeEngine.start(settings("float32", kernels), smollm2_path, load_tokenizer(smollm2_path))
+    try:
+        completions = await mixed_batch(engine, prompts)
+    finally:
+        await engine.close()
+    for prompt, completion in zip(prompts, completions, strict=True):
+        assert_greedy(hf_smollm2, prompt, completion)
+
+
+@pytest.mark.parametrize("kernels", ["auto", "avx2", "off"])
+async def test_bfloat16_parts_from_float32_only_at_near_ties(
+    kernels: str, smollm2_path: Path, prompts: list[list[int]], hf_smollm2: Any
+) -> None:
+    engine = await NativeEngine.start(settings("bfloat16", kernels), smollm2_path, load_tokenizer(smollm2_path))
     try:
         completions = await mixed_batch(engine, prompts)
     finally:

@@ -165,7 +165,7 @@ class BatchAttention:
         longer = chunks[len(singles) :]
         starts = list(accumulate((chunk.count for chunk in longer), initial=len(singles)))
         rows = [slice(start, start + chunk.count) for start, chunk in zip(starts, longer, strict=False)]
-        common = _common_blocks(longer, storage.block_tokens)
+        common = common_blocks(longer, storage.block_tokens)
         taken = {block for blocks in common.values() for block in blocks}
         self._spans = [_Span(span, self._prefix(chunk, taken)) for span, chunk in zip(rows, longer, strict=True)]
         self._read = [*_pack_readers(chunks), *self._block_readers(common, rows)]
@@ -245,7 +245,7 @@ class BatchAttention:
         return merge(states)[0].squeeze(0).transpose(0, 1)
 
 
-def _common_blocks(chunks: Seq[Chunk], block_tokens: int) -> dict[tuple[int, ...], list[int]]:
+def common_blocks(chunks: Seq[Chunk], block_tokens: int) -> dict[tuple[int, ...], list[int]]:
     """Full blocks that several chunks have before them, where it pays to fetch them once, by the chunks' numbers.
 
     Questions that come together share a history or retrieved passages as they share a pack.

@@ -40,6 +40,8 @@ class EngineProcess:
             model_path=str(model_path),
             dtype=settings.dtype,
             weights=settings.weights,
+            kernels=settings.kernels,
+            kernels_dir=str(settings.kernels_dir.expanduser()),
             kv_cache_bytes=settings.kv_cache_bytes,
             max_running=settings.max_running,
             prefill_chunk_tokens=settings.prefill_chunk_tokens,

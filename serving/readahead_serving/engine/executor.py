@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from itertools import accumulate
 
 import torch
@@ -10,17 +12,22 @@ from torch import Tensor
 from readahead_serving.engine.attention import BatchAttention
 from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.storage import KVStorage
-from readahead_serving.engine.scheduler.plan import StepPlan
+from readahead_serving.engine.scheduler.plan import Chunk, StepPlan
 from readahead_serving.engine.sequence import Sequence
+from readahead_serving.model.attention import Attention
 from readahead_serving.model.decoder import Decoder
+
+AttentionFactory = Callable[[KVStorage, Seq[Chunk]], Attention]
+"""Makes the attention of one step, whose chunks of a single token come first."""
 
 
 class Executor:
     """Turns a plan into logits and fills the KV cache on the way."""
 
-    def __init__(self, decoder: Decoder, storage: KVStorage) -> None:
+    def __init__(self, decoder: Decoder, storage: KVStorage, attention: AttentionFactory = BatchAttention) -> None:
         self._decoder = decoder
         self._storage = storage
+        self._attention = attention
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> Tensor:
@@ -38,7 +45,7 @@ class Executor:
             [end - n for end, chunk in zip(ends, plan.chunks, strict=True) for n in range(chunk.num_rows, 0, -1)],
             dtype=torch.long,
         )
-        return self._decoder.forward(token_ids, positions, BatchAttention(self._storage, plan.chunks), rows)
+        return self._decoder.forward(token_ids, positions, self._attention(self._storage, plan.chunks), rows)
 
     @torch.inference_mode()
     def lay_out(self, sequence: Sequence) -> PackKV:

@@ -24,6 +24,7 @@ from readahead_serving.engine.core import EngineCore
 from readahead_serving.engine.executor import Executor
 from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.grammar import GrammarCompiler
+from readahead_serving.engine.kernel_attention import choose_attention
 from readahead_serving.engine.kv.cache import KVCache
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.prefix_tree import PrefixTree
@@ -35,6 +36,7 @@ from readahead_serving.engine.request import AbortRequest, EngineStats, Generati
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.speculate import Speculation
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.kernels.opening import open_kernels
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.linear import choose_forms
 from readahead_serving.model.loader import load_model
@@ -82,7 +84,9 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         ModelLoadError: The model's files are unusable, or the KV budget holds nothing.
     """
     path, dtype = Path(config.model_path), getattr(torch, config.dtype)
-    model = load_model(path, dtype, choose_forms(dtype, config.weights))
+    opened = open_kernels(config.kernels, Path(config.kernels_dir))
+    log.info("kernels: %s", opened.state)
+    model = load_model(path, dtype, choose_forms(dtype, config.weights, opened.kernels), opened.kernels)
     shape: dict[str, Any] = {
         "num_layers": model.config.num_layers,
         "num_kv_heads": model.config.num_kv_heads,
@@ -99,7 +103,8 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         tbt_target_s=config.tbt_target_ms / 1000,
         tenant_share=config.tenant_share,
     )
-    executor = Executor(model.decoder, KVStorage(num_blocks=num_blocks, **shape))
+    storage = KVStorage(num_blocks=num_blocks, **shape)
+    executor = Executor(model.decoder, storage, choose_attention(opened.kernels, model.config))
     grammar, eos_ids = _grammar_compiler(path, model.config)
     give_back_freed_memory()  # of what the model was converted from
     speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
@@ -110,6 +115,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         vocab_size=model.config.vocab_size,
         max_positions=model.config.max_positions,
         kv_tokens_total=pool.tokens_total,
+        kernels=opened.state,
     )
     return core, loaded
 

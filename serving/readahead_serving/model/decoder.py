@@ -16,7 +16,8 @@ from torch import Tensor
 from readahead_serving.model.attention import Attention
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.linear import Linear
-from readahead_serving.model.rope import RotaryEmbedding, rotate
+from readahead_serving.model.operations import Operations, TorchOperations
+from readahead_serving.model.rope import RotaryEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,10 @@ class DecoderWeights:
 class Decoder:
     """Turns token ids into logits."""
 
-    def __init__(self, config: ModelConfig, weights: DecoderWeights) -> None:
+    def __init__(self, config: ModelConfig, weights: DecoderWeights, operations: Operations | None = None) -> None:
         assert len(weights.layers) == config.num_layers
         self.config = config
+        self._operations = operations or TorchOperations()
         self._weights = weights
         self._rotary = RotaryEmbedding(config, weights.embedding.dtype, weights.rope_divisors)
 
@@ -79,29 +81,29 @@ class Decoder:
         assert token_ids.shape == positions.shape, (token_ids.shape, positions.shape)
         hidden = F.embedding(token_ids, self._weights.embedding).float()
         factors = self._rotary.at(positions)
+        delta = None
         for number, layer in enumerate(self._weights.layers):
-            hidden = self._attend(hidden, number, layer, factors, attention)
-            hidden = self._feed_forward(hidden, layer)
-        return self._weights.head(self._norm(hidden[rows], self._weights.norm)).float()
+            delta = self._attend(self._norm(hidden, delta, layer.attention_norm), number, layer, factors, attention)
+            delta = self._feed_forward(self._norm(hidden, delta, layer.mlp_norm), layer)
+        last = hidden[rows]
+        return self._weights.head(self._norm(last, None if delta is None else delta[rows], self._weights.norm)).float()
 
     def _attend(
-        self, hidden: Tensor, number: int, layer: LayerWeights, factors: tuple[Tensor, Tensor], attention: Attention
+        self, x: Tensor, number: int, layer: LayerWeights, factors: tuple[Tensor, Tensor], attention: Attention
     ) -> Tensor:
         config = self.config
-        heads = layer.qkv(self._norm(hidden, layer.attention_norm)).view(len(hidden), -1, config.head_dim)
+        heads = layer.qkv(x).view(len(x), -1, config.head_dim)
         turned = heads[:, : config.num_heads + config.num_kv_heads]
         if layer.qk_norm is not None:
             turned = F.rms_norm(turned.float(), (config.head_dim,), None, config.rms_norm_eps)
             turned = turned.mul_(layer.qk_norm).to(self.dtype)
         if number not in config.no_rope_layers:
-            turned = rotate(turned, factors)
+            turned = self._operations.rotate(turned, factors)
         q, k, v = turned[:, : config.num_heads], turned[:, config.num_heads :], heads[:, -config.num_kv_heads :]
-        out = attention(number, q, k, v)
-        return hidden.add_(layer.output(out.reshape(len(hidden), -1)))
+        return layer.output(attention(number, q, k, v).reshape(len(x), -1))
 
-    def _feed_forward(self, hidden: Tensor, layer: LayerWeights) -> Tensor:
-        gate, up = layer.gate_up(self._norm(hidden, layer.mlp_norm)).chunk(2, dim=-1)
-        return hidden.add_(layer.down(F.silu(gate).mul_(up)))
+    def _feed_forward(self, x: Tensor, layer: LayerWeights) -> Tensor:
+        return layer.down(self._operations.gate(layer.gate_up(x)))
 
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps).to(self.dtype)
+    def _norm(self, hidden: Tensor, delta: Tensor | None, weight: Tensor) -> Tensor:
+        return self._operations.add_and_normalize(hidden, delta, weight, self.config.rms_norm_eps, self.dtype)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from readahead_serving.kernels.library import STEP, Kernels
 from readahead_serving.model.quantize import Int4Linear, Int8Linear, fits_int4, largest_weight
 from readahead_serving.model.row_counts import pad_rows
 
@@ -61,6 +63,21 @@ class PackedLinear:
         return y[: len(x)]
 
 
+class KernelLinear:
+    """The bf16 weight in the order in which our own kernel reads it, for any number of rows.
+
+    A row's result is the same to the bit whatever rows are beside it.
+    """
+
+    def __init__(self, kernels: Kernels, weight: Tensor, bias: Tensor | None) -> None:
+        self._kernels = kernels
+        self._packed = kernels.pack(weight.contiguous())
+        self._bias = None if bias is None else bias.float()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._kernels.multiply(x.contiguous(), self._packed, self._bias)
+
+
 class CastLinear:
     """Another linear layer, computed in a dtype that is not the activations'."""
 
@@ -72,23 +89,22 @@ class CastLinear:
         return self._inner(x.to(self._dtype)).to(x.dtype)
 
 
-def choose_forms(dtype: torch.dtype, weights: Weights = "auto") -> LinearForms:
+def choose_forms(dtype: torch.dtype, weights: Weights = "auto", kernels: Kernels | None = None) -> LinearForms:
     """The fastest form of the wanted precision on this machine.
 
     Args:
         dtype: Of activations.
         weights: 4-bit weights keep an output layer of 8 bits, to which most of what they would lose is owed.
+        kernels: Our own, where there are any.
 
     Raises:
         ModelLoadError: This machine can't multiply such weights.
     """
-    return _FORMS[weights](dtype)
+    return _FORMS[weights](dtype, kernels)
 
 
-def _floating(stored: torch.dtype, dtype: torch.dtype) -> LinearForms:
-    # packed where the CPU multiplies bf16 itself (AMX or AVX-512): elsewhere packing fails or slows down
-    multiplies_bf16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-    factory: LinearFactory = PackedLinear if stored is torch.bfloat16 and multiplies_bf16 else PlainLinear
+def _floating(stored: torch.dtype, dtype: torch.dtype, kernels: Kernels | None) -> LinearForms:
+    factory = _packing(kernels) if stored is torch.bfloat16 else PlainLinear
     if stored is dtype:
         return LinearForms(factory, factory, stored)
 
@@ -98,12 +114,26 @@ def _floating(stored: torch.dtype, dtype: torch.dtype) -> LinearForms:
     return LinearForms(cast, cast, stored)
 
 
-def _int8(dtype: torch.dtype) -> LinearForms:
+def _packing(kernels: Kernels | None) -> LinearFactory:
+    # packed where the CPU multiplies bf16 itself (AMX or AVX-512): elsewhere packing fails or slows down
+    multiplies_bf16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    fallback: LinearFactory = PackedLinear if multiplies_bf16 else PlainLinear
+    if kernels is None:
+        return fallback
+
+    def pack(weight: Tensor, bias: Tensor | None) -> Linear:
+        fits = all(size % STEP == 0 for size in weight.shape)
+        return KernelLinear(kernels, weight, bias) if fits else fallback(weight, bias)
+
+    return pack
+
+
+def _int8(dtype: torch.dtype, kernels: Kernels | None) -> LinearForms:
     largest_weight()  # refuses machines that can't, before anything is read
     return LinearForms(Int8Linear, Int8Linear)
 
 
-def _int4(dtype: torch.dtype) -> LinearForms:
+def _int4(dtype: torch.dtype, kernels: Kernels | None) -> LinearForms:
     largest_weight()
 
     def layer(weight: Tensor, bias: Tensor | None) -> Linear:
@@ -112,10 +142,10 @@ def _int4(dtype: torch.dtype) -> LinearForms:
     return LinearForms(layer, Int8Linear)
 
 
-_FORMS: dict[Weights, Callable[[torch.dtype], LinearForms]] = {
-    "auto": lambda dtype: _floating(dtype, dtype),
-    "fp32": lambda dtype: _floating(torch.float32, dtype),
-    "bf16": lambda dtype: _floating(torch.bfloat16, dtype),
+_FORMS: dict[Weights, Callable[[torch.dtype, Kernels | None], LinearForms]] = {
+    "auto": lambda dtype, kernels: _floating(dtype, dtype, kernels),
+    "fp32": partial(_floating, torch.float32),
+    "bf16": partial(_floating, torch.bfloat16),
     "int8": _int8,
     "int4": _int4,
 }

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.kernels.library import Kernels
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeights
 from readahead_serving.model.families import config_from_gguf
@@ -16,6 +17,7 @@ from readahead_serving.model.gguf_file import GGUFFile
 from readahead_serving.model.gguf_weights import GGUFWeights
 from readahead_serving.model.linear import Linear, LinearFactory, LinearForms, choose_forms
 from readahead_serving.model.metadata import GGUF_SUFFIX, load_config
+from readahead_serving.model.operations import choose_operations
 from readahead_serving.model.weights import SafetensorsFolder, WeightSource
 
 _DERIVED = ("rotary_emb.inv_freq",)
@@ -32,20 +34,23 @@ class LoadedModel:
     decoder: Decoder
 
 
-def load_model(path: Path, dtype: torch.dtype, forms: LinearForms | None = None) -> LoadedModel:
+def load_model(
+    path: Path, dtype: torch.dtype, forms: LinearForms | None = None, kernels: Kernels | None = None
+) -> LoadedModel:
     """Loads a GGUF file or a safetensors folder.
 
     Args:
         path: What `ModelStore.resolve` returned.
         dtype: Of activations and the embedding table: bfloat16 or float32.
         forms: How linear layers are held; by default in `dtype`, in the form that is fastest here.
+        kernels: Our own, where there are any, for what is no linear layer.
 
     Raises:
         ModelLoadError: A file is missing, damaged or of an unknown kind.
     """
     config, source = _open(path)
-    assembly = _Assembly(config, source, dtype, forms or choose_forms(dtype), str(path))
-    return LoadedModel(config, Decoder(config, assembly.build()))
+    assembly = _Assembly(config, source, dtype, forms or choose_forms(dtype, kernels=kernels), str(path))
+    return LoadedModel(config, Decoder(config, assembly.build(), choose_operations(kernels, config)))
 
 
 def _open(path: Path) -> tuple[ModelConfig, WeightSource]:

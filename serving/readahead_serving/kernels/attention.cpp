@@ -1,0 +1,346 @@
+// Attention of one step, read in place: runs of keys wherever they lie, each read once for all queries that see it.
+//
+// A work item is one KV head's run of keys against a tile of queries. Scores, their running maximum and sum and the
+// output stay in the core's own cache (FlashAttention-2, Dao 2023, arXiv:2307.08691); what an item gives is an
+// attention state, and the states of each row are merged by log-sum-exp at the end.
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace {
+
+constexpr int kTile = 64;       // queries of an item, and keys attended at a time
+constexpr int kMaxDim = 256;    // of a head
+constexpr float kLog2e = 1.44269504f;
+constexpr float kNone = -INFINITY;
+
+struct Source {
+  const void* keys;
+  const void* values;
+};
+
+struct Group {  // a run of keys
+  int64_t source;        // where it lies
+  int64_t head_stride;   // numbers from a head to the next
+  int64_t piece_tokens;  // keys in each of its pieces but the last
+  int64_t pieces;        // its first piece
+};
+
+struct Item {
+  int64_t group;
+  int64_t head;
+  int64_t first, count;  // of the readers
+  int64_t begin, end;    // keys of the run
+  int64_t part;          // added to a reader's first state
+};
+
+struct Reader {
+  int64_t row;
+  int64_t visible;  // keys of the run that it sees
+  int64_t state;    // its first state for this run
+};
+
+}  // namespace
+
+extern "C" {
+
+struct AttentionArgs {
+  const void* queries;  // (rows, heads, dim) with `query_stride` from a row to the next
+  const void* new_keys;  // (rows, KV heads, dim)
+  const void* new_values;
+  void* out;             // (rows, heads, dim), contiguous
+  const Source* sources;  // of this layer; the first is the cache
+  const int64_t* written;  // of each row, where in the cache its first head's key goes
+  const Group* groups;
+  const int64_t* pieces;  // where in its source each piece's first head begins
+  const Item* items;
+  const Reader* readers;
+  const int64_t* states;  // of each row, its first state; one more at the end
+  float* outputs;         // (states, heads, dim)
+  float* sums;            // (states, heads, 2): the maximum of the scores, and the sum of exponentials
+  int64_t query_stride, key_stride, value_stride;
+  int64_t rows, num_items, heads, kv_heads, dim, cache_head_stride, threads;
+};
+}
+
+namespace {
+
+template <class M>
+struct Scratch {
+  alignas(64) typename M::Left queries[kTile * kMaxDim / M::kDepth];
+  alignas(64) typename M::Right keys[kTile * kMaxDim / M::kDepth];    // (dim / depth, keys)
+  alignas(64) typename M::Right values[kTile * kMaxDim / M::kDepth];  // (keys / depth, dim)
+  alignas(64) typename M::Left weights[kTile * kTile / M::kDepth];
+  alignas(64) float scores[kTile * kTile];
+  alignas(64) float output[kTile * kMaxDim];
+  float top[kTile], total[kTile];
+  int64_t visible[kTile];
+};
+
+// Numbers of one row as items.
+template <class S>
+void copy_row(float* to, const S* from, int64_t dim) {
+  for (int64_t i = 0; i < dim; i += kWidth) store(to + i, load(from + i));
+}
+
+// Keys as columns: items[step][key].
+template <class S>
+void lay_keys(float* to, const S* const* rows, int64_t count, int64_t dim) {
+  for (int64_t key = 0; key < kTile; ++key)
+    for (int64_t i = 0; i < dim; ++i) to[i * kTile + key] = key < count ? to_float(rows[key][i]) : 0.0f;
+}
+
+template <class S>
+void lay_values(float* to, const S* const* rows, int64_t count, int64_t dim) {
+  for (int64_t key = 0; key < kTile; ++key)
+    for (int64_t i = 0; i < dim; i += kWidth) store(to + key * dim + i, key < count ? load(rows[key] + i) : Vec{});
+}
+
+template <class S>
+inline void fetch(const S* row, int64_t dim) {
+  for (int64_t i = 0; i < dim; i += 64 / int64_t(sizeof(S))) _mm_prefetch((const char*)(row + i), _MM_HINT_T1);
+}
+
+inline void put_weights(float* to, Vec p) { store(to, p); }
+
+#if defined(__AVX512BF16__)
+void copy_row(uint32_t* to, const Bf16* from, int64_t dim) { std::memcpy(to, from, dim * sizeof(Bf16)); }
+
+// A 16 x 16 matrix of items turned over its diagonal.
+inline void turn(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+void lay_keys(uint32_t* to, const Bf16* const* rows, int64_t count, int64_t dim) {
+  for (int64_t key = 0; key < kTile; key += 16) {
+    for (int64_t step = 0; step < dim / 2; step += 16) {
+      const int64_t left = std::min<int64_t>(16, dim / 2 - step);
+      const __mmask16 mask = __mmask16((1u << left) - 1);
+      __m512i r[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i)
+        r[i] = key + i < count ? _mm512_maskz_loadu_epi32(mask, rows[key + i] + 2 * step) : _mm512_setzero_si512();
+      turn(r);
+      for (int64_t i = 0; i < left; ++i) _mm512_store_si512(to + (step + i) * kTile + key, r[i]);
+    }
+  }
+}
+
+void lay_values(uint32_t* to, const Bf16* const* rows, int64_t count, int64_t dim) {
+  for (int64_t key = 0; key < kTile; key += 2) {
+    for (int64_t i = 0; i < dim; i += 16) {
+      const auto read = [&](int64_t at) {
+        return at < count ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)(rows[at] + i)))
+                          : _mm512_setzero_si512();
+      };
+      _mm512_store_si512(to + key / 2 * dim + i, _mm512_or_si512(read(key), _mm512_slli_epi32(read(key + 1), 16)));
+    }
+  }
+}
+
+inline void put_weights(uint32_t* to, Vec p) { store((Bf16*)to, p); }
+#endif
+
+// acc = a b, or acc += a b: R rows times all `columns` of b.
+template <class M, int R, int C>
+void product_columns(float* acc, int64_t acc_stride, const typename M::Left* a, int64_t a_stride,
+                     const typename M::Right* b, int64_t b_stride, int64_t steps, bool adds) {
+  Vec sums[R][C];
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) sums[r][c] = adds ? load(acc + r * acc_stride + c * kWidth) : Vec{};
+  multiply<M, R, C>(sums, a, a_stride, b, b_stride, steps);
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) store(acc + r * acc_stride + c * kWidth, sums[r][c]);
+}
+
+constexpr int kRows = kWidth == 16 ? 6 : 4;
+constexpr int kColumns = kWidth == 16 ? 4 : 2;
+
+template <class M, int R>
+void product_rows(float* acc, int64_t acc_stride, const typename M::Left* a, int64_t a_stride,
+                  const typename M::Right* b, int64_t columns, int64_t steps, bool adds) {
+  int64_t c = 0;
+  for (; c + kColumns * kWidth <= columns; c += kColumns * kWidth)
+    product_columns<M, R, kColumns>(acc + c, acc_stride, a, a_stride, b + c, columns, steps, adds);
+  for (; c < columns; c += kWidth)
+    product_columns<M, R, 1>(acc + c, acc_stride, a, a_stride, b + c, columns, steps, adds);
+}
+
+template <class M>
+void product(float* acc, int64_t acc_stride, const typename M::Left* a, int64_t a_stride, const typename M::Right* b,
+             int64_t rows, int64_t columns, int64_t steps, bool adds) {
+  int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows)
+    product_rows<M, kRows>(acc + r * acc_stride, acc_stride, a + r * a_stride, a_stride, b, columns, steps, adds);
+  for (; r + 3 <= rows; r += 3)
+    product_rows<M, 3>(acc + r * acc_stride, acc_stride, a + r * a_stride, a_stride, b, columns, steps, adds);
+  for (; r < rows; ++r)
+    product_rows<M, 1>(acc + r * acc_stride, acc_stride, a + r * a_stride, a_stride, b, columns, steps, adds);
+}
+
+// One query's scores to weights, its maximum and sum carried on; returns what its output so far is multiplied by.
+template <class M>
+void weigh(Scratch<M>& s, int64_t query, int64_t first_key, float scale, int64_t dim) {
+  float* scores = s.scores + query * kTile;
+  const int64_t visible = s.visible[query] - first_key;
+  for (int64_t key = std::max<int64_t>(0, visible); key < kTile; ++key) scores[key] = kNone;
+  Vec top = load(scores);
+  for (int64_t key = kWidth; key < kTile; key += kWidth) top = vmax(top, load(scores + key));
+  const float before = s.top[query], now = std::max(before, largest(top) * scale);
+  const float zero = now == kNone ? 0.0f : now;  // a row that sees nothing yet
+  Vec total{};
+  for (int64_t key = 0; key < kTile; key += kWidth) {
+    const Vec p = exp2v(load(scores + key) * scale - zero);
+    total += p;
+    put_weights(s.weights + (query * kTile + key) / M::kDepth, p);
+  }
+  s.top[query] = now;
+  const float kept = before == kNone ? 0.0f : std::exp2(before - zero);
+  s.total[query] = s.total[query] * kept + sum(total);
+  if (kept != 1.0f)
+    for (int64_t i = 0; i < dim; i += kWidth) {
+      float* at = s.output + query * dim + i;
+      store(at, load(at) * kept);
+    }
+}
+
+template <class S, class M>
+void attend(const AttentionArgs& args, const Item& item, Scratch<M>& s) {
+  const int64_t dim = args.dim, group_heads = args.heads / args.kv_heads, steps = dim / M::kDepth;
+  const int64_t queries = item.count * group_heads;
+  const Group& group = args.groups[item.group];
+  const Reader* readers = args.readers + item.first;
+  int64_t end = 0;
+  for (int64_t q = 0; q < queries; ++q) {
+    const Reader& reader = readers[q / group_heads];
+    const int64_t head = item.head * group_heads + q % group_heads;
+    copy_row(s.queries + q * steps, (const S*)args.queries + reader.row * args.query_stride + head * dim, dim);
+    s.visible[q] = reader.visible;
+    end = std::max(end, reader.visible);
+  }
+  end = std::min(end, item.end);
+  std::fill_n(s.top, queries, kNone);
+  std::fill_n(s.total, queries, 0.0f);
+  std::fill_n(s.output, queries * dim, 0.0f);
+  const float scale = kLog2e / std::sqrt(float(dim));
+  const S* key_source = (const S*)args.sources[group.source].keys;
+  const S* value_source = (const S*)args.sources[group.source].values;
+  const auto locate = [&](int64_t key) {
+    const int64_t piece = key / group.piece_tokens, inside = key % group.piece_tokens;
+    return args.pieces[group.pieces + piece] + item.head * group.head_stride + inside * dim;
+  };
+  for (int64_t first = item.begin; first < end; first += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, end - first);
+    const int64_t ahead = std::min<int64_t>(kTile, end - first - count);
+    const S *keys[kTile], *values[kTile];
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = locate(first + i);
+      keys[i] = key_source + at;
+      values[i] = value_source + at;
+    }
+    lay_keys(s.keys, keys, count, dim);
+    // the next keys come from memory while these are multiplied
+    for (int64_t i = 0; i < ahead; ++i) {
+      const int64_t at = locate(first + kTile + i);
+      fetch(key_source + at, dim);
+      fetch(value_source + at, dim);
+    }
+    lay_values(s.values, values, count, dim);
+    product<M>(s.scores, kTile, s.queries, steps, s.keys, queries, kTile, steps, false);
+    for (int64_t q = 0; q < queries; ++q) {
+      s.visible[q] = std::min(s.visible[q], end);
+      weigh<M>(s, q, first, scale, dim);
+    }
+    product<M>(s.output, dim, s.weights, kTile / M::kDepth, s.values, queries, dim, kTile / M::kDepth, true);
+  }
+  for (int64_t q = 0; q < queries; ++q) {
+    const int64_t head = item.head * group_heads + q % group_heads;
+    const int64_t state = (readers[q / group_heads].state + item.part) * args.heads + head;
+    std::memcpy(args.outputs + state * dim, s.output + q * dim, dim * sizeof(float));
+    args.sums[2 * state] = s.top[q];
+    args.sums[2 * state + 1] = s.total[q];
+  }
+}
+
+template <class S>
+void merge_row(const AttentionArgs& args, int64_t row) {
+  const int64_t dim = args.dim, first = args.states[row], last = args.states[row + 1];
+  for (int64_t head = 0; head < args.heads; ++head) {
+    const auto sums = [&](int64_t state) { return args.sums + 2 * (state * args.heads + head); };
+    float top = kNone, total = 0;
+    for (int64_t state = first; state < last; ++state) top = std::max(top, sums(state)[0]);
+    alignas(64) float merged[kMaxDim] = {};
+    for (int64_t state = first; state < last; ++state) {
+      if (sums(state)[1] == 0.0f) continue;
+      const float weight = std::exp2(sums(state)[0] - top);
+      total += weight * sums(state)[1];
+      const float* output = args.outputs + (state * args.heads + head) * dim;
+      for (int64_t i = 0; i < dim; i += kWidth) store(merged + i, load(merged + i) + load(output + i) * weight);
+    }
+    S* out = (S*)args.out + (row * args.heads + head) * dim;
+    for (int64_t i = 0; i < dim; i += kWidth) store(out + i, load(merged + i) * (1.0f / total));
+  }
+}
+
+template <class S>
+void write_row(const AttentionArgs& args, int64_t row) {
+  for (int64_t head = 0; head < args.kv_heads; ++head) {
+    const int64_t to = args.written[row] + head * args.cache_head_stride, bytes = args.dim * sizeof(S);
+    std::memcpy((S*)args.sources[0].keys + to, (const S*)args.new_keys + row * args.key_stride + head * args.dim, bytes);
+    std::memcpy((S*)args.sources[0].values + to, (const S*)args.new_values + row * args.value_stride + head * args.dim,
+                bytes);
+  }
+}
+
+template <class S, class M>
+void run(const AttentionArgs& args) {
+  for (int64_t row = 0; row < args.rows; ++row) write_row<S>(args, row);
+  std::atomic<int64_t> next{0};
+#pragma omp parallel num_threads(args.threads) if (args.threads > 1)
+  {
+    static thread_local Scratch<M> scratch;
+    for (int64_t i = next++; i < args.num_items; i = next++) attend<S, M>(args, args.items[i], scratch);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < args.rows; ++row) merge_row<S>(args, row);
+  }
+}
+
+}  // namespace
+
+extern "C" void attend_bf16(const AttentionArgs* args) {
+#if defined(__AVX512BF16__)
+  run<Bf16, Pair>(*args);
+#else
+  run<Bf16, Single>(*args);
+#endif
+}
+
+extern "C" void attend_fp32(const AttentionArgs* args) { run<float, Single>(*args); }

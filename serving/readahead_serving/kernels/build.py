@@ -1,0 +1,128 @@
+"""Compiles the kernels on the machine that runs them, once, and keeps what came out.
+
+A plain C interface without a header of PyTorch's: one call of g++ takes seconds, and no version of PyTorch or Python
+breaks what it made. It is linked with the OpenMP that PyTorch has loaded, so that both share one pool of threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from readahead_serving.errors import KernelsUnavailable
+
+Level = Literal["avx512", "avx2"]
+"""What a library is compiled for: AVX-512 with bfloat16 products, or AVX2 with FMA."""
+
+BUILD_LIMIT_S = 120
+"""After so many seconds a build is given up. It takes 3 on an idle core."""
+KEPT_LIBRARIES = 8
+"""Libraries that stay on disk, for other versions that share the folder."""
+
+_SOURCES = Path(__file__).parent
+_COMPILER = "g++"
+_COMMON = ("-std=gnu++17", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-w")
+_LINKED = ("-shared", "-fPIC", "-fopenmp")
+_AVX2 = ("-mavx2", "-mfma")
+_AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512bf16", "-mprefer-vector-width=512")
+_FLAGS: dict[Level, tuple[str, ...]] = {"avx2": _AVX2, "avx512": (*_AVX2, *_AVX512)}
+_NEEDED: dict[Level, frozenset[str]] = {
+    "avx512": frozenset({"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16"}),
+    "avx2": frozenset({"avx2", "fma"}),
+}
+
+
+def supported_levels() -> list[Level]:
+    """What this processor runs, the best first; nothing but on x86-64 Linux."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return []
+    flags = next((frozenset(line.split()) for line in lines if line.startswith("flags")), frozenset[str]())
+    return [level for level, needed in _NEEDED.items() if needed <= flags]
+
+
+def ensure_library(level: Level, folder: Path, openmp: Path | None) -> Path:
+    """The compiled library, built if it is not there yet.
+
+    Args:
+        level: One that this processor supports.
+        folder: Where libraries are kept.
+        openmp: The OpenMP library to link with; None takes the compiler's.
+
+    Raises:
+        KernelsUnavailable: There is no compiler, it fails, or the folder can't be written.
+    """
+    command = [*_compiler(), *_COMMON, *_LINKED, *_FLAGS[level]]
+    key = _key(command, openmp)
+    found = _kept(folder, level, key)
+    return found or _build(command, folder, level, key, openmp)
+
+
+def _compiler() -> list[str]:
+    path = shutil.which(_COMPILER)
+    if path is None:
+        raise KernelsUnavailable(f"there is no C++ compiler ({_COMPILER}) on this machine")
+    return [path]
+
+
+def _sources() -> list[Path]:
+    return sorted(_SOURCES.glob("*.cpp"))
+
+
+def _key(command: list[str], openmp: Path | None) -> str:
+    version = _run([command[0], "--version"])
+    parts = [version, *command, str(openmp)]
+    parts.extend(path.read_text(encoding="utf-8") for path in sorted([*_sources(), *_SOURCES.glob("*.hpp")]))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _kept(folder: Path, level: Level, key: str) -> Path | None:
+    """A library of this key that is whole and our own: its digest is in its name."""
+    for path in sorted(folder.glob(f"{level}-{key}-*.so")):
+        if path.stat().st_uid == os.getuid() and path.stem.endswith(_digest(path)):
+            return path
+    return None
+
+
+def _build(command: list[str], folder: Path, level: Level, key: str, openmp: Path | None) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as beside:
+            made = Path(beside) / "kernels.so"
+            # the OpenMP of PyTorch first: then the compiler's own, named by -fopenmp, has nothing left to add
+            linked = ["-Wl,--as-needed", str(openmp)] if openmp is not None else []
+            _run([*command, *map(str, _sources()), *linked, "-o", str(made)])
+            path = folder / f"{level}-{key}-{_digest(made)}.so"
+            made.replace(path)
+        _remove_old(folder)
+    except OSError as error:
+        raise KernelsUnavailable(f"{folder} can't be written: {error.strerror}") from error
+    return path
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  our own command
+            command, capture_output=True, text=True, errors="replace", timeout=BUILD_LIMIT_S, check=True
+        )
+    except subprocess.TimeoutExpired as error:
+        raise KernelsUnavailable(f"{command[0]} took over {BUILD_LIMIT_S} s") from error
+    except subprocess.CalledProcessError as error:
+        raise KernelsUnavailable(f"{command[0]} fails: {str(error.stderr).strip()[-500:]}") from error
+    return done.stdout
+
+
+def _remove_old(folder: Path) -> None:
+    libraries = sorted(folder.glob("*.so"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in libraries[KEPT_LIBRARIES:]:
+        path.unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

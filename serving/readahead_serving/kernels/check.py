@@ -1,0 +1,79 @@
+"""Whether a compiled library computes what PyTorch does, on a few small cases: asked each time one is opened."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from readahead_serving.kernels.library import DTYPES, AttentionArgs, Kernels
+
+_TOLERANCE = {torch.bfloat16: 0.03, torch.float32: 1e-4}
+
+
+def is_sound(kernels: Kernels) -> bool:
+    """Whether every kernel agrees with PyTorch. Takes milliseconds."""
+    random = torch.Generator().manual_seed(0)
+    return _multiplies(kernels, random) and all(
+        _normalizes(kernels, dtype, random)
+        and _gates(kernels, dtype, random)
+        and _rotates(kernels, dtype, random)
+        and _attends(kernels, dtype, random)
+        for dtype in sorted(DTYPES, key=str)
+    )
+
+
+def _close(result: Tensor, expected: Tensor) -> bool:
+    tolerance = _TOLERANCE[result.dtype]
+    return torch.allclose(result.float(), expected.float(), rtol=tolerance, atol=tolerance)
+
+
+def _multiplies(kernels: Kernels, random: torch.Generator) -> bool:
+    weight, bias = torch.randn(96, 64, generator=random).bfloat16(), torch.randn(96, generator=random)
+    packed = kernels.pack(weight)
+    for rows in (1, 2, 16, 31):
+        x = torch.randn(rows, 64, generator=random).bfloat16()
+        if not _close(kernels.multiply(x, packed, bias), F.linear(x.float(), weight.float(), bias)):
+            return False
+    return True
+
+
+def _normalizes(kernels: Kernels, dtype: torch.dtype, random: torch.Generator) -> bool:
+    hidden, weight = torch.randn(3, 48, generator=random), torch.randn(48, generator=random)
+    delta = torch.randn(3, 48, generator=random).to(dtype)
+    total = hidden + delta
+    result = kernels.add_and_normalize(hidden, delta, weight, 1e-5, dtype)
+    return torch.equal(hidden, total) and _close(result, F.rms_norm(total, (48,), weight, 1e-5))
+
+
+def _gates(kernels: Kernels, dtype: torch.dtype, random: torch.Generator) -> bool:
+    x = (10 * torch.randn(3, 96, generator=random)).to(dtype)
+    left, right = x.float().chunk(2, -1)
+    return _close(kernels.gate(x), F.silu(left) * right)
+
+
+def _rotates(kernels: Kernels, dtype: torch.dtype, random: torch.Generator) -> bool:
+    x, cos, sin = (torch.randn(3, heads, 32, generator=random).to(dtype) for heads in (5, 1, 1))
+    expected = x.float() * cos.float() + x.float().roll(16, -1) * sin.float()
+    kernels.rotate(x, cos, sin)
+    return _close(x, expected)
+
+
+def _attends(kernels: Kernels, dtype: torch.dtype, random: torch.Generator) -> bool:
+    """Two query heads on one KV head of 32, 70 keys, the last of them new; the sequence's block is the whole cache."""
+    keys, values = (torch.randn(1, 70, 32, generator=random).to(dtype) for _ in range(2))
+    query = torch.randn(1, 2, 32, generator=random).to(dtype)
+    cached, held = keys.clone(), values.clone()
+    cached[:, -1], held[:, -1] = 0, 0
+    out, outputs, sums = torch.empty(1, 2, 32, dtype=dtype), torch.empty(1, 2, 32), torch.empty(1, 2, 2)
+    arrays = [[cached.data_ptr(), held.data_ptr()], [69 * 32], [0, 70 * 32, 70, 0], [0], [0, 0, 0, 1, 0, 70, 0]]
+    tensors = [torch.tensor(array) for array in (*arrays, [0, 70, 0], [0, 1])]
+    names = ("sources", "written", "groups", "pieces", "items", "readers", "states")
+    args = AttentionArgs(**{name: tensor.data_ptr() for name, tensor in zip(names, tensors, strict=True)})
+    args.queries, args.new_keys, args.new_values = query.data_ptr(), keys[:, -1].data_ptr(), values[:, -1].data_ptr()
+    args.out, args.outputs, args.sums = out.data_ptr(), outputs.data_ptr(), sums.data_ptr()
+    args.query_stride, args.key_stride, args.value_stride, args.cache_head_stride = 64, 32, 32, 70 * 32
+    args.rows, args.num_items, args.heads, args.kv_heads, args.dim, args.threads = 1, 1, 2, 1, 32, 1
+    kernels.attend(dtype, args)
+    expected = F.scaled_dot_product_attention(query.float().transpose(0, 1), keys.float(), values.float())
+    return torch.equal(cached, keys) and torch.equal(held, values) and _close(out, expected.transpose(0, 1))

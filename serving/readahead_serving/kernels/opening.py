@@ -1,0 +1,73 @@
+"""From the setting to kernels that were checked, or to the reason why PyTorch computes alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from readahead_serving.errors import KernelsUnavailable
+from readahead_serving.kernels.build import Level, ensure_library, supported_levels
+from readahead_serving.kernels.check import is_sound
+from readahead_serving.kernels.library import Kernels
+
+KernelChoice = Literal["auto", "off", "avx2", "avx512"]
+"""Which kernels to use; "auto" takes the best that the processor supports."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedKernels:
+    """What has come of a choice."""
+
+    kernels: Kernels | None
+    state: str
+    """For people: "avx512", or "off" with the reason."""
+
+
+def open_kernels(choice: KernelChoice, folder: Path) -> OpenedKernels:
+    """Builds, loads and checks the kernels. Whatever is in the way, the answer is PyTorch and a reason.
+
+    Args:
+        choice: The setting's.
+        folder: Where compiled libraries are kept.
+    """
+    try:
+        level = choose_level(choice)
+        kernels = _load(ensure_library(level, folder, _openmp()))
+    except KernelsUnavailable as error:
+        return OpenedKernels(None, f"off: {error}")
+    if not is_sound(kernels):
+        return OpenedKernels(None, f"off: the {level} kernels do not compute what PyTorch does")
+    return OpenedKernels(kernels, level)
+
+
+def choose_level(choice: KernelChoice) -> Level:
+    """What to compile for.
+
+    Raises:
+        KernelsUnavailable: They are switched off, or the processor lacks what they need.
+    """
+    if choice == "off":
+        raise KernelsUnavailable("switched off by the setting kernels")
+    supported = supported_levels()
+    level = next(iter(supported), None) if choice == "auto" else choice
+    if level is None or level not in supported:
+        wanted = "AVX2 and FMA on x86-64 Linux" if choice == "auto" else f"what kernels={choice} means"
+        raise KernelsUnavailable(f"this processor lacks {wanted}")
+    return level
+
+
+def _load(path: Path) -> Kernels:
+    try:
+        return Kernels(path)
+    except OSError as error:
+        raise KernelsUnavailable(f"{path} can't be loaded: {error}") from error
+
+
+def _openmp() -> Path | None:
+    """The OpenMP library in this process, which is PyTorch's."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith("libgomp"):
+            return path
+    return None
