@@ -25,9 +25,10 @@ class Chunks:
             return await chunks.view_one(session, document_id, chunk_id)
 
     async def set_disabled(self, tenant: str, document_id: str, chunk_id: int, *, disabled: bool) -> ChunkView:
-        """A disabled chunk is found by no search from this moment on. Packs are not changed by it."""
+        """A disabled chunk is found by no search from this moment on, and packs that hold it are stale."""
         async with self._database.writing() as session:
             await documents.get(session, tenant, document_id)
-            await chunks.view_one(session, document_id, chunk_id)
-            await chunks.set_disabled(session, chunk_id, disabled=disabled)
+            if (await chunks.view_one(session, document_id, chunk_id)).disabled != disabled:
+                await chunks.set_disabled(session, chunk_id, disabled=disabled)
+                await documents.text_changed(session, document_id)
             return await chunks.view_one(session, document_id, chunk_id)

@@ -24,7 +24,7 @@ from readahead_retrieval.nearness import nearness
 from readahead_retrieval.rerank import Reranker, reranker
 from readahead_retrieval.search import Candidate, Searcher
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.store import attachments, documents, files, knowledge_bases, pages
+from readahead_retrieval.store import attachments, documents, files, knowledge_bases, pages, texts
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home, HomeLock
 from readahead_retrieval.store.migrate import migrate
@@ -116,6 +116,10 @@ class Library:
     def background_failures(self) -> list[str]:
         """Names of the parts behind the calls that have died: documents would wait for them for ever."""
         return self._ingestion.failures()
+
+    def storage_failure(self) -> str | None:
+        """Why nothing can be written just now, as far as the last try tells; None while writes get through."""
+        return self._ingestion.storage_failure()
 
     # Knowledge bases
 
@@ -264,15 +268,16 @@ class Library:
         return list(dict.fromkeys(document_id for document_id, attributes in held if matches(attributes)))
 
     async def document_texts(self, tenant: str, kb: str) -> list[DocumentText]:
-        """The whole text of every searchable document, oldest first: the order that changes least."""
+        """As `document_text`, of every searchable document, oldest first: the order that changes least."""
         async with self._database.reading() as session:
             found = await knowledge_bases.get(session, tenant, kb)
             searchable = [d for d in await documents.list_all(session, found.id) if d.state == DocumentState.SEARCHABLE]
-            texts = [[page.text for page in await pages.load_text(session, document.id)] for document in searchable]
-        return [
-            DocumentText(document, "\n\n".join(text for text in read if text.strip()))
-            for document, read in zip(searchable, texts, strict=True)
-        ]
+            return [await texts.load(session, document) for document in searchable]
+
+    async def document_text(self, tenant: str, document_id: str) -> DocumentText:
+        """The whole text of a document, but for what only disabled chunks hold."""
+        async with self._database.reading() as session:
+            return await texts.load(session, documents.document_of(await documents.get(session, tenant, document_id)))
 
     async def text_chars(self, tenant: str, kb: str) -> int:
         """How many characters `document_texts` would give, without reading them."""

@@ -243,6 +243,9 @@ class Document:
     notes: tuple[str, ...] = ()
     """What the file holds and is not read (attached files, XFA forms), in sentences."""
 
+    revision: int = 0
+    """Grows when chunks of it are disabled or enabled, which changes the text that packs hold."""
+
     @property
     def finished(self) -> bool:
         return self.state in {DocumentState.SEARCHABLE, DocumentState.FAILED, DocumentState.CANCELLED}

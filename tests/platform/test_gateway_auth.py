@@ -44,7 +44,12 @@ async def test_health_and_metrics_need_none(gateway: Gateway) -> None:
     assert (await without.get("/health/live")).json() == {"status": "live"}
     ready = await without.get("/health/ready")
     assert ready.status_code == 503
-    assert ready.json()["parts"] == {"gateway": "ready", "library": "ready", "llm_server": "not_ready"}
+    assert ready.json()["parts"] == {
+        "gateway": "ready",
+        "library": "ready",
+        "database": "ready",
+        "llm_server": "not_ready",
+    }
     metrics = await without.get("/metrics")
     assert 'readahead_gateway_requests_total{method="GET",route="/health/ready",status="503"} 1.0' in metrics.text
 

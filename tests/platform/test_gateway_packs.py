@@ -297,3 +297,27 @@ async def test_an_answer_shows_its_facts_and_no_time_that_nobody_measured(
     assert facts["kb_tokens"] > 100 and facts["window_tokens"] == gateway.llm.window
     assert (facts["documents_pending"], facts["evidence_document"]) == (0, "manual.pdf")
     assert facts["evidence_share"] == 1.0
+
+
+async def test_a_disabled_chunk_answers_from_no_pack(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    await packed(gateway, bench, ids["store"])
+    await packed_document(gateway, bench, ids["store"], ids["document"])
+    path = f"/v1/documents/{ids['document']}/chunks"
+    chunks = (await call(gateway, "GET", path))["data"]
+    warranty = next(chunk for chunk in chunks if "30 months" in chunk["text"])
+    await call(gateway, "POST", f"{path}/{warranty['id']}", {"disabled": True})
+    bench.engine.core.hold = True
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag", "the old packs hold it still"
+    assert all("30 months" not in message.content for message in gateway.llm.calls[-1].messages)
+    bench.engine.core.hold = False
+    for pack_id, salt, tokens in bench.engine.core.held:
+        bench.engine.core.build_pack(pack_id, salt, tokens)
+    await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
+    await ask(gateway, "cag")
+    read = gateway.llm.calls[-1].messages[0].content
+    assert "30 months" not in read
+    assert "mineral oil of class 32" in read, "the rest of the document is there"
+    assert len((await call(gateway, "GET", "/v1/packs"))["data"]) == 1, "packs that held it are gone"

@@ -22,10 +22,12 @@ async def live() -> dict[str, str]:
 @router.get("/health/ready")
 async def ready(context: Context) -> JSONResponse:
     """Whether questions can be answered now, and which part is missing. The LLM server speaks for both models."""
+    unwritable = context.library.storage_failure()
     dead = context.library.background_failures()
     parts = {
         "gateway": "stopping" if context.drain.is_draining else "ready",
         "library": f"not_ready: {', '.join(dead)} died; restart the service" if dead else "ready",
+        "database": f"not_ready: {unwritable}" if unwritable else "ready",
         "llm_server": "ready" if await context.llm.is_ready() else "not_ready",
     }
     is_ready = all(state == "ready" for state in parts.values())

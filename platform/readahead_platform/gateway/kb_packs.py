@@ -107,18 +107,18 @@ class KbPacks:
         of_kb = await self._of_kb(tenant, kb.id)
         listed = await self._library.list_documents(tenant, kb.id)
         searchable = [document for document in listed if document.state == DocumentState.SEARCHABLE]
-        content, ids = _content(searchable), {document.id for document in searchable}
+        content, contents = _content(searchable), {document.id: _content([document]) for document in searchable}
         whole = [pack for pack in of_kb if _DOCUMENT not in pack["metadata"]]
         single = {pack["metadata"][_DOCUMENT]: pack for pack in of_kb if _DOCUMENT in pack["metadata"]}
         found = KbPack(
             current=next((pack for pack in whole if pack["metadata"].get(_CONTENT) == content), None),
             older=tuple(pack for pack in whole if pack["metadata"].get(_CONTENT) != content),
-            of_documents={document_id: pack for document_id, pack in single.items() if document_id in ids},
+            of_documents={document_id: pack for document_id, pack in single.items() if _is_of(pack, contents)},
             content=content,
             documents=tuple(searchable),
             pending=sum(not document.finished for document in listed),
         )
-        gone = [pack for document_id, pack in single.items() if document_id not in ids]
+        gone = [pack for pack in single.values() if not _is_of(pack, contents)]
         for old in (*gone, *(found.older if found.is_ready else ())):
             await self.llm.request("DELETE", f"/v1/packs/{old['id']}", tenant=tenant)
         return found
@@ -168,12 +168,11 @@ class KbPacks:
             raise ApiError(404, message, param="document", code="document_not_found")
         if not dry_run and document_id not in found.of_documents:
             await self._make_room(tenant, kb, found.of_documents)
-        pages = await self._library.pages(tenant, document_id)
-        text = "\n\n".join(page.text for page in pages if page.text.strip())
-        metadata = {_KB: kb.id, _DOCUMENT: document_id}
+        read = await self._library.document_text(tenant, document_id)
+        metadata = {_KB: kb.id, _DOCUMENT: document_id, _CONTENT: _content([read.document])}
         name = f"{kb.name}: {document.name}"[:MAX_NAME_CHARS]
         kept = {"name": name, "metadata": metadata, "pin": pin, "ttl": ttl, "dry_run": dry_run}
-        return await self._create(tenant, [{"title": document.name, "text": text}], kept)
+        return await self._create(tenant, [{"title": document.name, "text": read.text}], kept)
 
     async def _make_room(self, tenant: str, kb: KnowledgeBase, packs: Mapping[str, Pack]) -> None:
         if len(packs) < MAX_DOCUMENT_PACKS:
@@ -262,8 +261,18 @@ def _measured(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _content(documents: Sequence[Document]) -> str:
-    """Names what a pack holds: the documents, in order. The same bytes are the same document."""
-    return hashlib.sha256("\0".join(document.id for document in documents).encode()).hexdigest()[:32]
+    """Names what a pack holds: the documents, in order, but for what a person took out of answers.
+
+    The same bytes are the same document.
+    """
+    names = (f"{one.id}:{one.revision}" if one.revision else one.id for one in documents)
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
+
+
+def _is_of(pack: Pack, contents: Mapping[str, str]) -> bool:
+    """Whether the pack of one document holds it as it is now."""
+    held: Mapping[str, str] = pack["metadata"]
+    return held.get(_CONTENT) == contents.get(held[_DOCUMENT])
 
 
 def _shared(new: Mapping[str, Any], old: Mapping[str, Any]) -> int:

@@ -17,6 +17,7 @@ from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import documents, generations, jobs
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home
+from readahead_retrieval.store.probe import WriteProbe
 from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.tokens import PortableCounter
@@ -42,6 +43,7 @@ class Ingestion:
         self._database = database
         self._model = embedder.model_id
         self._shelf = Shelf(home.indexes, database)
+        self._probe = WriteProbe(database)
         self._workshop = Workshop(counter.definition())
         self._publisher = Publisher(database, self._shelf, embedder, self._workshop, self.changes)
         pipeline = Pipeline(settings, database, blobs, seal, embedder, self._workshop, readers, self.changes)
@@ -59,8 +61,10 @@ class Ingestion:
         for kb_id in stale:
             self._publisher.request(kb_id)
         self._workers.start(self._concurrency)
+        self._probe.start()
 
     async def close(self) -> None:
+        await self._probe.close()
         await self._workers.close()
         await self._publisher.close()
         await self._workshop.close()
@@ -69,6 +73,9 @@ class Ingestion:
         """Names of the parts that have died; only a restart brings them back."""
         died = {"ingestion worker": self._workers.has_died(), "index publisher": self._publisher.has_died()}
         return [name for name, is_dead in died.items() if is_dead]
+
+    def storage_failure(self) -> str | None:
+        return self._probe.failure()
 
     async def added(self) -> None:
         """Jobs were queued."""

@@ -16,6 +16,8 @@ from readahead_retrieval.store.names import new_id
 from readahead_retrieval.store.session import insert_for
 from readahead_retrieval.types import Document, DocumentState, StoredFile
 
+REMOVED_KEPT = 10_000
+"""Removed documents of a tenant that are known as such; older ones are not found, like what never was."""
 ID_BATCH = 500
 """Ids in one statement: databases bound the number of parameters."""
 
@@ -111,6 +113,21 @@ async def remove(session: AsyncSession, tenant: str, rows: Sequence[DocumentRow]
         gone = [{"id": row.id, "tenant": tenant, "name": row.name, "removed_at": utc_now()} for row in batch]
         await session.execute(insert_for(session)(RemovedDocumentRow).on_conflict_do_nothing(), gone)
         await session.execute(delete(DocumentRow).where(DocumentRow.id.in_([row.id for row in batch])))
+    if rows:
+        await _forget_oldest_removed(session, tenant)
+
+
+async def _forget_oldest_removed(session: AsyncSession, tenant: str) -> None:
+    removed = RemovedDocumentRow
+    of_tenant = select(removed.id).where(removed.tenant == tenant)
+    surplus = of_tenant.order_by(removed.removed_at.desc(), removed.id).offset(REMOVED_KEPT)
+    await session.execute(delete(removed).where(removed.id.in_(surplus)))
+
+
+async def text_changed(session: AsyncSession, document_id: str) -> None:
+    """Chunks were disabled or enabled: packs of it no longer say what it says."""
+    more = {"revision": DocumentRow.revision + 1}
+    await session.execute(update(DocumentRow).where(DocumentRow.id == document_id).values(more))
 
 
 async def rows_of(session: AsyncSession, kb_id: str) -> list[DocumentRow]:
@@ -222,6 +239,7 @@ def document_of(row: DocumentRow) -> Document:
         chunk_overlap_tokens=row.chunk_overlap_tokens,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        revision=row.revision,
     )
 
 

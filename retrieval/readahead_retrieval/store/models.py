@@ -122,6 +122,8 @@ class DocumentRow(Base):
     error_code: Mapped[str | None] = mapped_column(String(40))
     error_message: Mapped[str | None] = mapped_column(Text)
     error_retryable: Mapped[bool]
+    revision: Mapped[int] = mapped_column(server_default="0", default=0)
+    """How often chunks of it were disabled or enabled: packs hold its text as of one of these."""
 
 
 class AttachmentRow(Base):
@@ -156,11 +158,21 @@ class RemovedDocumentRow(Base):
     """What old chats still cite: that it was there, and is gone."""
 
     __tablename__ = "removed_documents"
+    __table_args__ = (Index(None, "tenant", "removed_at"),)
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
     tenant: Mapped[str] = mapped_column(String(200))
     name: Mapped[str] = mapped_column(String(1000))
     removed_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class WriteProbeRow(Base):
+    """One row, written now and then to see that writing works."""
+
+    __tablename__ = "write_probe"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    written_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class PageRow(Base):
