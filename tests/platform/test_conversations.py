@@ -157,3 +157,35 @@ async def test_a_conversation_over_the_window_loses_its_oldest_exchanges_and_say
         refused = await sdk.responses.create(model=MODEL, input="Who am I?", conversation=made.id)
         assert refused.status == "failed" and refused.error is not None
         assert str(refused.error.code) == "context_length_exceeded"
+
+
+async def test_a_follow_up_on_documents_is_searched_with_what_it_leans_on_and_shown_so(
+    gateway: Gateway, manual: Path
+) -> None:
+    await add_document(gateway, "manuals", manual)
+    gateway.llm.script = [ANSWER, "The warranty of the pump lasts 30 months from the day of delivery."]
+    sdk = gateway.sdk()
+    made = await sdk.conversations.create()
+    await sdk.responses.create(model="kb/manuals", input=QUESTION, conversation=made.id)
+    follow_up, whole = "How long is its warranty?", f"{QUESTION} How long is its warranty?"
+    second = await sdk.responses.create(model="kb/manuals", input=follow_up, conversation=made.id)
+    assert "30 months" in second.output_text
+    search = second.output[0]
+    assert search.type == "file_search_call" and search.queries == [whole]
+    assert second.model_extra is not None
+    told = second.model_extra["readahead"]["conversation"]
+    assert (told["question"], told["rewritten_by"]) == (whole, "rules")
+    assert (told["turns"], told["left_out"]) == (2, 0) and told["tokens"] > 0
+    last = gateway.llm.calls[-1].messages
+    assert [turn.role for turn in last] == ["system", "user", "assistant", "user"] and whole in last[-1].content
+    chat = await sdk.chat.completions.create(
+        model="kb/manuals",
+        messages=[
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": ANSWER},
+            {"role": "user", "content": follow_up},
+        ],
+    )
+    assert chat.choices[0].message.model_extra is not None
+    assert chat.choices[0].message.model_extra["readahead"]["conversation"] == told
+    assert len([item async for item in sdk.conversations.items.list(made.id)]) == 6

@@ -70,7 +70,14 @@ class ChatService:
         question, history = _question(messages), messages[:-1]
         found = await self._library.get_kb(tenant, kb)
         asked = await standalone(self._llm_of(tenant), question, history, self._settings.follow_ups)
-        source = LibrarySource(self._library, tenant, found, self._score_floor, self._settings.link_hosts)
+        source = LibrarySource(
+            self._library,
+            tenant,
+            found,
+            self._score_floor,
+            self._settings.link_hosts,
+            follow_ups={asked.question: question},
+        )
         routed = await self._router.choose(Asked(tenant, found, asked.question, route, options), source)
         yield routed.chosen
         if asked.by is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from readahead_retrieval.library import Library
@@ -24,6 +24,8 @@ class LibrarySource:
     link_hosts: tuple[str, ...] = ()
     document_ids: tuple[str, ...] | None = None
     """The documents that are searched; None means all."""
+    follow_ups: Mapping[str, str] = field(default_factory=dict)
+    """Questions that were made to stand by themselves, and what was asked in their place."""
     found: dict[tuple[str, int | None], list[Evidence]] = field(default_factory=dict, compare=False)
     """Searches made before: the route is chosen by what the answer then stands on."""
 
@@ -50,4 +52,6 @@ class LibrarySource:
         return await self.library.nearness(question, texts)
 
     def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
-        return relevance(question, evidence) >= self.score_floor
+        """A follow-up is covered by what bears on its own words too: nothing has to hold those of the turns before."""
+        asked = (question, self.follow_ups.get(question, question))
+        return max(relevance(each, evidence) for each in asked) >= self.score_floor
