@@ -2,7 +2,8 @@
 
 Words are runs of letters and digits; a number keeps its decimal point and loses its thousands separators. Scripts
 written without spaces, and Korean, whose particles cling to the noun, become overlapping bigrams: "연차휴가는" holds
-"휴가" whatever follows it (the usual CJK bigram analysis, as Lucene's CJKAnalyzer does it).
+"휴가" whatever follows it (the usual CJK bigram analysis, as Lucene's CJKAnalyzer does it). The number of an article or
+a chapter is one term with its signs ("제12조", "第3条"): by its parts it is as common as the numbers of pages.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-VERSION = 2
+VERSION = 3
 """Written into the manifest: an index is read with the analysis that made it. Counts the lexical index's own too."""
 
 _CJK = "ᄀ-ᇿ぀-ヿ㐀-䶿一-鿿가-힣豈-﫿"
-_TOKEN = re.compile(rf"\d+(?:[.,]\d+)+|[{_CJK}]+|[^\W_{_CJK}]+")
+_LABEL = r"[제第]\s?\d{1,4}\s?[조장절항호편条章節項号編]"
+_LABEL_TOKEN = re.compile(_LABEL)
+_TOKEN = re.compile(rf"{_LABEL}|\d+(?:[.,]\d+)+|[{_CJK}]+|[^\W_{_CJK}]+")
 _CJK_RUN = re.compile(rf"[{_CJK}]+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -26,7 +29,9 @@ def terms(text: str) -> list[str]:
     folded = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", text).casefold())
     found: list[str] = []
     for token in _TOKEN.findall(folded):
-        if _CJK_RUN.fullmatch(token):
+        if _LABEL_TOKEN.fullmatch(token):
+            found.extend(("".join(token.split()), "".join(filter(str.isdigit, token))))
+        elif _CJK_RUN.fullmatch(token):
             found.extend(_bigrams(token))
         else:
             found.append(_normal_form(token))
