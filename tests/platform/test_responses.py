@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -268,3 +269,92 @@ async def test_what_cannot_be_honoured_is_refused_by_name(gateway: Gateway, body
     answer = await gateway.http().post("/v1/responses", json={"model": "any", "input": "Hi", **body})
     assert answer.status_code == 400, answer.text
     assert (answer.json()["error"]["param"] or "").startswith(param), answer.text
+
+
+LOG_SERVER = """
+from mcp.server.mcpserver import MCPServer
+from mcp.types import ToolAnnotations
+server = MCPServer("log", log_level="ERROR")
+@server.tool()
+def enter(pump: str) -> str:
+    return f"entered {pump}"
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def last() -> str:
+    return "3 May"
+server.run("stdio")
+"""
+LOG = McpServerSettings(name="log", command=sys.executable, args=("-c", LOG_SERVER))
+ENTER = '<tool_call>\n{"name": "log__enter", "arguments": {"pump": "Halden"}}\n</tool_call>'
+LAST = '<tool_call>\n{"name": "log__last", "arguments": {}}\n</tool_call>'
+
+
+def log_tool(**values: Any) -> Any:
+    return {"type": "mcp", "server_label": "log", **values}
+
+
+async def test_a_call_that_may_change_something_waits_for_the_clients_word_and_is_then_made_once(
+    tmp_path: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    replies = Replies(f"{LAST}\n{ENTER}", "It is entered.", "It is not entered.")
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies, [LOG]) as gateway:
+        responses = gateway.sdk().responses
+        tools = [log_tool(require_approval={"never": {"read_only": True}})]
+        asked = await responses.create(model=MODEL, input="Enter the pump.", tools=tools)
+        listed, read, request = asked.output
+        assert listed.type == "mcp_list_tools" and {tool.name for tool in listed.tools} == {"enter", "last"}
+        assert read.type == "mcp_call" and read.output == "3 May"
+        assert request.type == "mcp_approval_request" and (request.server_label, request.name) == ("log", "enter")
+        assert json.loads(request.arguments) == {"pump": "Halden"}
+
+        def word(*, approve: bool) -> Any:
+            return {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": approve}
+
+        made = await responses.create(
+            model=MODEL, input=[word(approve=True)], tools=tools, previous_response_id=asked.id
+        )
+        [call] = [item for item in made.output if item.type == "mcp_call"]
+        assert call.output == "entered Halden" and call.approval_request_id == request.id
+        assert made.output_text == "It is entered."
+        assert "entered Halden" in smollm2_tokenizer.decode(replies.prompts[1].prompt_tokens)
+        denied = await responses.create(
+            model=MODEL, input=[word(approve=False)], tools=tools, previous_response_id=asked.id
+        )
+        assert not [item for item in denied.output if item.type == "mcp_call"]
+        assert "denied the call" in smollm2_tokenizer.decode(replies.prompts[2].prompt_tokens)
+        for body, told in (
+            ({"input": [word(approve=True)], "previous_response_id": made.id}, "was decided before"),
+            ({"input": [word(approve=True)]}, "is not in the conversation"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=told):
+                await responses.create(model=MODEL, tools=tools, **body)
+        whole: Any = [
+            {"role": "user", "content": "Enter the pump."},
+            *(item.to_dict() for item in asked.output),
+            word(approve=True),
+            *(item.to_dict() for item in made.output),
+            {"role": "user", "content": "Thank you."},
+        ]
+        last = await responses.create(model=MODEL, input=whole, tools=tools)  # a client that keeps all by itself
+        assert not [item for item in last.output if item.type == "mcp_call"]
+
+
+async def test_only_who_may_write_is_asked_and_without_asking_such_tools_are_not_there(
+    tmp_path: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    replies = Replies(LAST, "It was on 3 May.")
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies, [LOG]) as gateway:
+        reading, _ = await gateway.context.tenants.create_key("acme", scopes=["read"])
+        with pytest.raises(openai.PermissionDeniedError, match="write"):
+            await gateway.sdk(reading).responses.create(
+                model=MODEL, input="Enter.", tools=[log_tool(require_approval="always")]
+            )
+        for wanted in ({}, {"require_approval": "never"}):
+            answer = await gateway.sdk(reading).responses.create(model=MODEL, input="When?", tools=[log_tool(**wanted)])
+            listed = answer.output[0]
+            assert listed.type == "mcp_list_tools" and [tool.name for tool in listed.tools] == ["last"]
+            assert answer.output_text == "It was on 3 May."
+        replies.prompts.clear()
+        asked = await gateway.sdk().responses.create(
+            model=MODEL, input="When?", tools=[log_tool(require_approval="always")]
+        )
+        assert asked.output[-1].type == "mcp_approval_request"

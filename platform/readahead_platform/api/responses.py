@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse
 from readahead_agents.runs.journal import Event, Run
 from readahead_platform.api.listing import Paging, list_page
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.auth import Tenant
+from readahead_platform.gateway.auth import Key, Tenant, require_scope
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.disconnect import unless_disconnected
 from readahead_platform.gateway.sse import event_stream, frame
-from readahead_platform.responses.request import ResponseRequest
+from readahead_platform.responses.request import McpTool, ResponseRequest
 from readahead_platform.responses.service import KIND, Responses, response_object
 from readahead_retrieval.types import Citation
 
@@ -25,8 +25,12 @@ router = APIRouter()
 
 
 @router.post("/v1/responses", response_model=None)
-async def create_response(request: Request, tenant: Tenant, context: Context, body: ResponseRequest) -> Response:
+async def create_response(
+    request: Request, tenant: Tenant, key: Key, context: Context, body: ResponseRequest
+) -> Response:
     """One with `background` goes on by itself; any other ends when the client leaves."""
+    if any(isinstance(tool, McpTool) and tool.asks for tool in body.tools):
+        require_scope(key, "write")  # what is approved may change something
     responses: Responses = request.app.state.responses
     run = await responses.start(tenant, body, _page_url(request, context, tenant))
     attached = _Attached(context, run, body)

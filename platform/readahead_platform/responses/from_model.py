@@ -9,6 +9,7 @@ from typing import Any
 from readahead_agents.llm.base import LanguageModel
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient
+from readahead_platform.responses.approvals import approved_calls, without_marks
 from readahead_platform.responses.items import ChatMessage
 from readahead_platform.responses.mcp_calls import McpCalls
 from readahead_platform.responses.model_calls import ModelCall, stream_call
@@ -47,7 +48,7 @@ class ModelAnswer:
         """The events behind those that begin a response, to its last one.
 
         The model is called until it calls no more MCP tools, or as often as `max_tool_calls` allows; then once more,
-        without tools, so that a response never ends without an answer.
+        without tools, so that a response ends with an answer, or with calls that wait for approval.
         """
         request = self._request
         wanted = [tool for tool in request.tools if isinstance(tool, McpTool)]
@@ -56,7 +57,11 @@ class ModelAnswer:
             mcp = McpCalls(writer, servers)
             for event in await mcp.list_tools():
                 yield event
-            messages, told = await self._read(conversation, mcp.for_chat())
+            messages, told = await self._read(without_marks(conversation), mcp.for_chat())
+            approved = approved_calls(conversation)
+            async for event in mcp.approved(approved):
+                yield event
+            messages += [message for call in approved for message in mcp.messages(call)]
             while True:
                 call = ModelCall()
                 body = self._body(messages, mcp.for_chat() if left > 0 else [], may_call=left > 0)
@@ -66,10 +71,15 @@ class ModelAnswer:
                 ours = [item for item in call.calls if item["name"] in mcp.names][: max(left, 0)]
                 if not ours or len(ours) < len(call.calls):
                     break
-                for item in ours:
+                waiting = [item for item in ours if mcp.must_ask(item)]
+                for item in (each for each in ours if each not in waiting):
                     async for event in mcp.call(item):
                         yield event
                     messages += mcp.messages(item)
+                for event in [event for item in waiting for event in mcp.ask(item)]:
+                    yield event
+                if waiting:
+                    break
                 left -= len(ours)
         yield writer.complete(usage, "max_output_tokens" if call.finish_reason == "length" else None, **told)
 

@@ -13,7 +13,14 @@ from readahead_agents.llm.base import Message
 
 ChatMessage = dict[str, Any]
 Item = Mapping[str, Any]
-_PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco"}
+APPROVED = "approved"
+"""Beside OpenAI's fields of a chat message: it is the client's word on a call of an MCP tool that waits for it."""
+_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "mcp_approval_response": "mcpr",
+}
 
 
 class TextPart(BaseModel):
@@ -56,6 +63,29 @@ class FunctionOutputItem(BaseModel):
     output: str | list[TextPart]
 
 
+class ApprovalRequestItem(BaseModel):
+    """A call of an MCP tool that waits for the client's word; its id is what the word names."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["mcp_approval_request"]
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+
+
+class ApprovalResponseItem(BaseModel):
+    """The client's word."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["mcp_approval_response"]
+    approval_request_id: str
+    approve: bool = Field(strict=True)
+    reason: str | None = None
+
+
 class TraceItem(BaseModel):
     """What our own answers hold beside their text; clients send it back with the rest, and models read the calls."""
 
@@ -73,6 +103,8 @@ InputItem = Annotated[
     Annotated[MessageItem, Tag("message")]
     | Annotated[FunctionCallItem, Tag("function_call")]
     | Annotated[FunctionOutputItem, Tag("function_call_output")]
+    | Annotated[ApprovalRequestItem, Tag("mcp_approval_request")]
+    | Annotated[ApprovalResponseItem, Tag("mcp_approval_response")]
     | Annotated[TraceItem, Tag("trace")],
     Discriminator(_kind),
     Field(),
@@ -101,8 +133,10 @@ def kept_items(items: str | Sequence[InputItem]) -> list[Item]:
 
 
 def _kept(item: InputItem) -> Item:
+    if isinstance(item, ApprovalRequestItem):
+        return item.model_dump(mode="json")
     kept = {**item.model_dump(mode="json"), "id": f"{_PREFIXES.get(item.type, 'item')}_{secrets.token_hex(12)}"}
-    if not isinstance(item, TraceItem):
+    if not isinstance(item, TraceItem | ApprovalResponseItem):
         kept["status"] = "completed"
     if isinstance(item, MessageItem):
         kind = "output_text" if item.role == "assistant" else "input_text"
@@ -116,8 +150,19 @@ def _texts(content: str | list[TextPart]) -> list[str]:
 
 
 def chat_messages(items: Iterable[Item]) -> list[ChatMessage]:
-    """Kept items, and those of our own responses, as the chat that models read."""
-    return [message for item in items for message in _said(item)]
+    """Kept items, and those of our own responses, as the chat that models read; the client's words on calls that were
+    not made yet bear the mark `APPROVED`."""
+    listed = list(items)
+    made = {item.get("approval_request_id") for item in listed if item["type"] == "mcp_call"}
+    messages = [(item, message) for item in listed for message in _said(item)]
+    return [
+        message | {APPROVED: item["approve"]} if _is_word(item) and item["approval_request_id"] not in made else message
+        for item, message in messages
+    ]
+
+
+def _is_word(item: Item) -> bool:
+    return bool(item["type"] == "mcp_approval_response")
 
 
 def _said(item: Item) -> list[ChatMessage]:
@@ -130,6 +175,11 @@ def _said(item: Item) -> list[ChatMessage]:
         case {"type": "function_call_output", "call_id": call_id, "output": output}:
             text = output if isinstance(output, str) else "".join(part["text"] for part in output)
             return [{"role": "tool", "tool_call_id": call_id, "content": text}]
+        case {"type": "mcp_approval_request", "id": request, "server_label": label, "name": name, "arguments": given}:
+            return [called(request, f"{label}__{name}", given)]
+        case {"type": "mcp_approval_response", "approval_request_id": request, "approve": approve}:
+            word = "Approved: the call follows." if approve else f"The user denied the call. {item.get('reason') or ''}"
+            return [{"role": "tool", "tool_call_id": request, "content": word.strip()}]
         case {"type": "mcp_call", "id": str(call_id), "server_label": str(label), "name": str(name)}:
             told = item.get("output") if item.get("output") is not None else json.dumps(item.get("error"))
             call = called(call_id, f"{label}__{name}", str(item.get("arguments") or "{}"))

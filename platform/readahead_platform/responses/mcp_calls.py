@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.external import SEPARATOR
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
+from readahead_platform.errors import ApiError
+from readahead_platform.responses.approvals import request_item
 from readahead_platform.responses.items import ChatMessage, chat_messages
 from readahead_platform.responses.tool_servers import ToolServer
 from readahead_platform.responses.writer import Event, Item, ResponseWriter
@@ -52,7 +54,11 @@ class McpCalls:
         ]
 
     async def call(self, wanted: Item) -> AsyncGenerator[Event, None]:
-        """Runs a call that the model made; one that fails tells so, to the model too."""
+        """Runs a call that the model made; one that fails tells so, to the model too.
+
+        Args:
+            wanted: With `approval_request_id` where the client approved it.
+        """
         server, spec = self._tools[wanted["name"]]
         item: Item = {
             "id": f"mcp_{secrets.token_hex(12)}",
@@ -62,6 +68,7 @@ class McpCalls:
             "arguments": wanted["arguments"],
             "output": None,
             "error": None,
+            "approval_request_id": wanted.get("approval_request_id"),
             "status": "in_progress",
         }
         self._done[wanted["id"]] = item
@@ -78,7 +85,31 @@ class McpCalls:
         yield self._writer.tell(f"response.mcp_call.{'completed' if outcome.ok else 'failed'}", item)
         yield self._writer.finish(item, "completed" if outcome.ok else "failed")
 
-    def messages(self, wanted: Item) -> list[ChatMessage]:
+    async def approved(self, calls: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Event, None]:
+        """Runs calls that the client approved.
+
+        Raises:
+            ApiError: Their tool is not among those of this response.
+        """
+        for call in calls:
+            if call["name"] not in self._tools:
+                message = f"The approved tool {call['name']!r} is not among the `tools` of this request."
+                raise ApiError(400, message, param="tools", code="unknown_mcp_tool")
+            async for event in self.call({**call, "approval_request_id": call["id"]}):
+                yield event
+
+    def must_ask(self, wanted: Item) -> bool:
+        """Whether the client has to approve a call that the model made."""
+        server, spec = self._tools[wanted["name"]]
+        return spec.needs_approval or server.wanted.must_ask(_own_name(spec), read_only=spec.read_only)
+
+    def ask(self, wanted: Item) -> list[Event]:
+        """Asks for approval, which comes with a later response."""
+        server, spec = self._tools[wanted["name"]]
+        item = request_item(server.label, _own_name(spec), wanted["arguments"], f"mcpr_{secrets.token_hex(12)}")
+        return [self._writer.add(item), self._writer.finish(item)]
+
+    def messages(self, wanted: Mapping[str, Any]) -> list[ChatMessage]:
         """A call that ran, and its result, as the model reads them on."""
         return chat_messages([self._done[wanted["id"]]])
 

@@ -51,6 +51,27 @@ class FunctionTool(BaseModel):
         return {"type": "function", "function": function}
 
 
+class ToolFilter(BaseModel):
+    """Some tools of a server: those that fit all that is given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+    def fits(self, name: str, *, read_only: bool) -> bool:
+        return (self.tool_names is None or name in self.tool_names) and self.read_only in (None, read_only)
+
+
+class ApprovalFilter(BaseModel):
+    """Which tools wait for approval; those named in neither do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    always: ToolFilter | None = None
+    never: ToolFilter | None = None
+
+
 class McpTool(BaseModel):
     """Tools of an MCP server that the operator configured, or of our own knowledge server."""
 
@@ -60,11 +81,26 @@ class McpTool(BaseModel):
     server_label: str = Field(min_length=1, max_length=64)
     server_url: str | None = None
     allowed_tools: list[str] | None = None
-    require_approval: Literal["never"] | None = None
-    """Tools that change something are there only when the operator approved them; nobody is asked in between."""
+    require_approval: Literal["always", "never"] | ApprovalFilter | None = None
+    """Without it, or with `never`, tools that are not marked read-only are there only when the operator approved them.
+    Else they are there, and each call of them waits for approval, as do those that are named here."""
     headers: None = None
     authorization: None = None
     connector_id: None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the client may be asked for approval."""
+        return self.require_approval not in (None, "never")
+
+    def must_ask(self, name: str, *, read_only: bool) -> bool:
+        """Whether a call of a tool waits for approval that the operator lets be called without."""
+        wanted = self.require_approval
+        if not isinstance(wanted, ApprovalFilter):
+            return wanted == "always"
+        if wanted.always is not None and wanted.always.fits(name, read_only=read_only):
+            return True
+        return wanted.never is None or not wanted.never.fits(name, read_only=read_only)
 
 
 Tool = Annotated[FileSearchTool | FunctionTool | McpTool, Field(discriminator="type")]

@@ -11,6 +11,7 @@ from readahead_agents.runs.journal import Event, Kind, Run, RunStatus
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import envelope, to_api_error
+from readahead_platform.responses.approvals import approved_calls, without_marks
 from readahead_platform.responses.from_documents import DocumentAnswer
 from readahead_platform.responses.from_model import ModelAnswer
 from readahead_platform.responses.items import ChatMessage, Item, chat_messages, kept_items, turns
@@ -51,7 +52,7 @@ class Responses:
         self._servers.check([tool for tool in request.tools if isinstance(tool, McpTool)])
         kept: dict[str, Any] = {"response": _echo(request), "items": items}
         if request.conversation is None:
-            kept["conversation"] = conversation
+            kept["conversation"] = without_marks(conversation)
         else:  # what was said is the conversation's, and goes with it
             kept["upto"] = upto
 
@@ -131,12 +132,13 @@ class Responses:
 
 def _conversation(before: Sequence[ChatMessage], items: Sequence[Item]) -> list[ChatMessage]:
     """All that was said, to its last turn."""
-    messages = [*before, *chat_messages(items)]
+    messages = [*without_marks(before), *chat_messages(items)]
     if sum(len(message["content"] or "") for message in messages) > MAX_CHARS:
         message = f"What was said has over {MAX_CHARS} characters; begin a new conversation."
         raise ApiError(400, message, param="input", code="conversation_too_long")
     if not messages or messages[-1]["role"] not in {"user", "tool"}:
         raise ApiError(400, "`input` must end with what the user says.", param="input", code="invalid_value")
+    approved_calls(messages)  # refused before the response begins
     return messages
 
 

@@ -21,9 +21,13 @@ OWN_LABEL = "readahead"
 class ToolServer:
     """A server's tools, or the reason why they are not there."""
 
-    label: str
+    wanted: McpTool
     tools: Toolset | None
     error: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.wanted.server_label
 
 
 class ToolServers:
@@ -56,16 +60,16 @@ class ToolServers:
         if self._is_own(wanted):
             own = await stack.enter_async_context(McpToolset(self._own(tenant)))
             tools: Toolset = FilteredToolset(own, lambda tool: allowed is None or tool.name in allowed)
-            return ToolServer(wanted.server_label, tools)
+            return ToolServer(wanted, tools)
         settings = self._settings(wanted)
         assert settings is not None, "checked before"
         if allowed is not None:
             kept = [name for name in allowed if settings.allow is None or name in settings.allow]
             settings = settings.model_copy(update={"allow": tuple(kept)})
-        external = await stack.enter_async_context(external_tools([settings]))
+        external = await stack.enter_async_context(external_tools([settings], asking=wanted.asks))
         if external.missing:
-            return ToolServer(wanted.server_label, None, external.missing[0])
-        return ToolServer(wanted.server_label, JoinedToolset(external.toolsets))
+            return ToolServer(wanted, None, external.missing[0])
+        return ToolServer(wanted, JoinedToolset(external.toolsets))
 
     def _is_own(self, tool: McpTool) -> bool:
         return tool.server_label == OWN_LABEL and tool.server_url is None
