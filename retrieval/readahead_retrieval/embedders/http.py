@@ -18,6 +18,8 @@ from readahead_retrieval.errors import EmbedderRefused, EmbedderUnavailable
 
 MAX_BATCH = 64
 """Texts in one request."""
+MAX_CONNECTIONS = 8
+"""The server computes one batch at a time; and the client looks at every open connection for each request."""
 MAX_WAIT_S = 10.0
 """Longest that a server's Retry-After is obeyed; whoever needs more patience asks again."""
 DEFAULT_MAX_TOKENS = 256
@@ -184,6 +186,7 @@ def _client(base_url: str, api_key: str | None, patience: Patience) -> httpx.Asy
         base_url=base_url,
         headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
         timeout=httpx.Timeout(patience.timeout_s, connect=min(patience.timeout_s, 5.0)),
+        limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
     )
 
 
