@@ -17,14 +17,17 @@ _READY = {"resident", "on_disk"}
 
 
 def build_pack(
-    client: GatewayClient, store: str, name: str, *, pin: bool, ttl: float | None, as_json: bool
+    client: GatewayClient, store: str, name: str, asked: Mapping[str, Any], *, as_json: bool
 ) -> dict[str, Any]:
     """The pack, once it can be asked.
+
+    Args:
+        asked: What the route is sent: how the pack is kept, and of which document it is.
 
     Raises:
         CommandFailed: It cannot be built; says why.
     """
-    pack = client.post(f"/v1/vector_stores/{store}/pack", {"pin": pin, "ttl": ttl})
+    pack = client.post(f"/v1/vector_stores/{store}/pack", dict(asked))
     with progress_view(as_json=as_json) as view:
         while True:
             view.update(name, pack["state"], pack["tokens_done"], pack["tokens"])

@@ -131,9 +131,12 @@ def status(name: Name, as_json: AsJson = False) -> None:
     print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
 
 
-@app.command(epilog=examples("kb pack policy --estimate", "kb pack policy --pin"))
+@app.command(epilog=examples("kb pack policy --estimate", "kb pack handbook --document handbook.pdf --pin"))
 def pack(
     name: Name,
+    document: Annotated[
+        str | None, typer.Option(help="Only this one, by its name: questions that it answers read it.")
+    ] = None,
     pin: Annotated[bool, typer.Option(help="Keep it in memory.")] = False,
     ttl: Annotated[float | None, typer.Option(min=1, help="Seconds after the last question to keep it.")] = None,
     estimate: Annotated[bool, typer.Option("--estimate", help="Only tell what it would cost.")] = False,
@@ -144,11 +147,15 @@ def pack(
 
     with _client() as client:
         store = id_of(client, name)
+        of_document = {}
+        if document is not None:
+            held = _document(client.entries(f"/v1/vector_stores/{store}/files", limit=10_000), document, name)
+            of_document = {"document": held["document_id"]}
         if estimate:
-            told = client.post(f"/v1/vector_stores/{store}/pack", {"dry_run": True})
+            told = client.post(f"/v1/vector_stores/{store}/pack", {**of_document, "dry_run": True})
             print_json({"estimate": told}) if as_json else show_estimate(told)
             return
-        built = build_pack(client, store, name, pin=pin, ttl=ttl, as_json=as_json)
+        built = build_pack(client, store, name, {**of_document, "pin": pin, "ttl": ttl}, as_json=as_json)
     if as_json:
         print_json({"pack": built})
     else:
