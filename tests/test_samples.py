@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_docs"
 NANUM = Path("/usr/share/fonts/truetype/nanum/NanumGothic.ttf")
 QUESTIONS = read_questions(SAMPLES / "questions.jsonl")
+FOLLOW_UPS = read_questions(SAMPLES / "follow_ups.jsonl")
 
 
 @cache
@@ -64,7 +65,9 @@ def test_making_them_twice_gives_the_same_bytes(made: dict[str, Path], tmp_path:
     assert {name: path.read_bytes() for name, path in again.items()} == {n: p.read_bytes() for n, p in made.items()}
 
 
-@pytest.mark.parametrize("question", [q for q in QUESTIONS if not q.unanswerable], ids=lambda q: q.text)
+@pytest.mark.parametrize(
+    "question", [*(q for q in QUESTIONS if not q.unanswerable), *FOLLOW_UPS], ids=lambda q: q.text
+)
 def test_every_answer_stands_on_its_page(question: Question) -> None:
     texts = page_texts(SAMPLES / question.document)
     for answer in question.answers:
@@ -79,6 +82,14 @@ def test_there_are_questions_of_every_kind() -> None:
     assert sum(q.unanswerable for q in QUESTIONS) >= 5
     assert sum(len(q.pages) > 1 for q in QUESTIONS) >= 3
     assert all(not q.pages and not q.answers for q in QUESTIONS if q.unanswerable)
+
+
+def test_there_are_follow_ups_in_both_languages_and_questions_that_change_the_matter() -> None:
+    leaning = [q for q in FOLLOW_UPS if not q.stands_alone]
+    assert len(leaning) >= 50 and len(FOLLOW_UPS) - len(leaning) >= 10
+    assert sum(q.document == "moonlight-library-ko.pdf" for q in leaning) >= 8
+    assert {q.document for q in leaning} == {path.name for path in SAMPLES.glob("*.pdf")}
+    assert all(q.history and q.history[-1].role == "assistant" for q in FOLLOW_UPS)
 
 
 def test_the_scanned_page_has_no_text_layer() -> None:

@@ -6,9 +6,16 @@ import json
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from readahead_retrieval.errors import QuestionsInvalid
+
+
+class Turn(NamedTuple):
+    """Something that was said before a question."""
+
+    role: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,10 @@ class Question:
     pages: tuple[int, ...]
     """1-based physical pages that bear evidence."""
     unanswerable: bool = False
+    history: tuple[Turn, ...] = ()
+    """The turns before it, oldest first."""
+    stands_alone: bool = False
+    """That it leans on none of them."""
 
 
 def document_key(name: str) -> str:
@@ -56,6 +67,8 @@ def _question(where: str, line: str) -> Question:
             document=row.get("document") or row.get("doc") or "",
             pages=tuple(int(page) for page in pages),
             unanswerable=bool(row.get("unanswerable", False)),
+            history=tuple(Turn(_text(turn["role"]), _text(turn["content"])) for turn in row.get("history") or ()),
+            stands_alone=bool(row.get("stands_alone", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise QuestionsInvalid(
