@@ -14,10 +14,11 @@ import pytest
 from readahead_serving.bench.client import LoadRequest, Timing, user_message
 from readahead_serving.bench.hits import hit_report, shareable
 from readahead_serving.bench.own_server import free_port
-from readahead_serving.bench.report import ratios, summarise
+from readahead_serving.bench.report import ratios
 from readahead_serving.bench.runner import BenchOptions, run_bench
 from readahead_serving.bench.spread import percentile
-from readahead_serving.bench.workloads import WORKLOADS, Goal
+from readahead_serving.bench.summary import Goal, summarise
+from readahead_serving.bench.workloads import WORKLOADS
 from readahead_serving.bench.workloads.long_prefill import longest_gap
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
@@ -109,7 +110,7 @@ def test_every_workload_runs_small_and_tells_what_it_is_for(
         "w2": {"theoretical_cached_tokens", "cache_note"},
         "w3": {"theoretical_cached_tokens", "cache_note"},
         "w4": {"max_tbt_before_ms", "max_tbt_during_prefill_ms", "long_ttft_ms"},
-        "w5": {"capacity_rps", "refused", "refusal_ms"},
+        "w5": {"capacity_rps", "goodput_at_capacity_rps", "goodput_kept", "refused", "refusal_ms"},
         "w6": {"cancelled", "leaked_tokens", "integrity_checks"},
     }
     assert expected[name] <= set(metrics)
@@ -193,6 +194,10 @@ def test_refusals_are_counted_and_timed_where_they_arrive(peer: str, capsys: pyt
     assert metrics["refused"] == metrics["errors"] > 0
     assert metrics["error_messages"] == {"HTTP 429 busy": metrics["refused"]}
     assert 0 < metrics["refusal_ms"]["p50"] <= metrics["refusal_ms"]["max"]
+    assert metrics["goodput_at_capacity_rps"] > 0
+    assert metrics["goodput_kept"] == pytest.approx(
+        metrics["goodput_rps"] / metrics["goodput_at_capacity_rps"], abs=0.01
+    )
 
 
 def test_ratios_are_above_one_where_ours_is_better() -> None:

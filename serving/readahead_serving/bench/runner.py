@@ -19,7 +19,8 @@ from readahead_serving.bench.load import closed_loop
 from readahead_serving.bench.output import print_json, print_lines, print_tables
 from readahead_serving.bench.own_server import own_server
 from readahead_serving.bench.probe import ServerProbe
-from readahead_serving.bench.report import as_tables, ratios, summarise
+from readahead_serving.bench.report import as_tables, ratios
+from readahead_serving.bench.summary import summarise
 from readahead_serving.bench.workloads import WORKLOADS, Bench, Workload
 from readahead_serving.bench.workloads.chat import chat_requests
 from readahead_serving.errors import BenchFailed

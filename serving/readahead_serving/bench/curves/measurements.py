@@ -78,7 +78,7 @@ async def users(bench: Bench) -> list[Curve]:
     text = await bench.pack(bench.sizes.long_pack, seed=1)
     rates, memory = [], []
     for level in bench.sizes.users:
-        requests = [about(text, 1000 * level + number, _ANSWER_TOKENS) for number in range(max(8, 2 * level))]
+        requests = [about(text, 1000 * level + number, _ANSWER_TOKENS) for number in range(max(8, level))]
         timings, wall_s = await bench.answered(requests, level)
         rates.append((float(level), round(sum(timing.completion_tokens for timing in timings) / wall_s, 1)))
         memory.append((float(level), bench.memory()))

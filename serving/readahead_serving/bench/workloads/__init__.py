@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.workloads.agents import AGENTS
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 from readahead_serving.bench.workloads.cancel_storm import CANCEL_STORM
 from readahead_serving.bench.workloads.chat import CHAT
 from readahead_serving.bench.workloads.kb_pressure import KB_PRESSURE

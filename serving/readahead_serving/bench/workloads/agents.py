@@ -8,8 +8,9 @@ import time
 
 from readahead_serving.bench.client import LoadRequest, Timing
 from readahead_serving.bench.hits import hit_report, shareable
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose, question
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 
 _ROUNDS = 4
 _PAUSE_S = 0.3

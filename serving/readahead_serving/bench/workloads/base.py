@@ -8,16 +8,8 @@ from typing import Any
 
 from readahead_serving.bench.client import LoadClient, Timing
 from readahead_serving.bench.probe import ServerProbe
+from readahead_serving.bench.summary import Goal
 from readahead_serving.settings import ServingSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What a request must keep to count as good."""
-
-    ttft_ms: float
-    tbt_ms: float
-    """The request's own 95th percentile of gaps must stay below it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from readahead_serving.bench.client import LoadRequest, user_message
 from readahead_serving.bench.load import closed_loop
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 
 _SHARE = 0.3
 _LATEST_S = 1.5

@@ -7,7 +7,8 @@ import time
 
 from readahead_serving.bench.client import LoadRequest, user_message
 from readahead_serving.bench.load import closed_loop
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.summary import Goal
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 
 _WAVES = 4
 """Requests for each user, where the caller names no number."""

@@ -7,8 +7,9 @@ import time
 
 from readahead_serving.bench.hits import hit_report, shareable
 from readahead_serving.bench.load import closed_loop
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 from readahead_serving.bench.workloads.kb_questions import about
 
 _BUDGET_TOKENS = 12_000

@@ -7,8 +7,9 @@ import time
 from readahead_serving.bench.client import LoadRequest
 from readahead_serving.bench.hits import hit_report, shareable
 from readahead_serving.bench.load import closed_loop
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose, question
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 
 COLD_SEED = 900_000
 

@@ -7,8 +7,9 @@ import itertools
 import time
 
 from readahead_serving.bench.client import LoadRequest, Timing, user_message
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 from readahead_serving.bench.workloads.chat import chat_requests
 
 _SETTLE_S = 2.0

@@ -9,8 +9,9 @@ from pathlib import Path
 from readahead_serving.bench.client import LoadClient, Target, Timing, first_model
 from readahead_serving.bench.own_server import own_server
 from readahead_serving.bench.probe import ServerProbe
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 from readahead_serving.bench.workloads.kb_questions import COLD_SEED, about
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings

@@ -8,8 +8,9 @@ from collections.abc import Collection, Sequence
 
 from readahead_serving.bench.client import LoadRequest
 from readahead_serving.bench.load import closed_loop
+from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose
-from readahead_serving.bench.workloads.base import Bench, Goal, Outcome, Workload
+from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 
 _RUN_WORDS = 8
 """So many words in a text's order count as quoted."""
