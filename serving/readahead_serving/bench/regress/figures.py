@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from readahead_serving.bench.own_server import own_server
 from readahead_serving.bench.runner import BenchOptions, measure
 from readahead_serving.bench.workloads import WORKLOADS
 from readahead_serving.engine.shared_attention import attend_run
+from readahead_serving.kernels.opening import open_kernels
+from readahead_serving.model.linear import choose_forms
 from readahead_serving.settings import ServingSettings
 
 _READERS, _KEYS, _KV_HEADS, _GROUP, _HEAD_DIM = 16, 4000, 3, 3, 64
-_TURNS = 15
+_LINEAR = (3072, 576)
+"""Rows and columns of SmolLM2-135M's gate and up projections."""
+_TURNS = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ async def measure_figures(
         restart = await _level(settings, "pack-restart", options)
     tell("attention")
     shared = {"attention_16_readers_shared_over_each": shared_over_each()}
-    return {**served, **restart_figures(restart), **shared}
+    return {**served, **restart_figures(restart), **shared, **kernel_figures(settings)}
 
 
 async def served_figures(url: str, settings: ServingSettings, sizes: Sizes) -> dict[str, float | None]:
@@ -106,7 +111,19 @@ def shared_over_each() -> float:
         return by_turns(shared, separate)
 
 
-def by_turns(one: Callable[[], None], other: Callable[[], None]) -> float:
+def kernel_figures(settings: ServingSettings) -> dict[str, float | None]:
+    """Our kernels over PyTorch, on the weights that a decode step of one sequence reads; nothing without kernels."""
+    kernels = open_kernels(settings.kernels, settings.kernels_dir.expanduser()).kernels
+    if kernels is None:
+        return {}
+    weight = torch.randn(_LINEAR, dtype=torch.bfloat16)
+    ours, pytorch = (choose_forms(torch.bfloat16, "auto", one).layers(weight, None) for one in (kernels, None))
+    x = torch.randn(1, _LINEAR[1], dtype=torch.bfloat16)
+    with torch.inference_mode():
+        return {"linear_kernel_over_pytorch": by_turns(partial(ours, x), partial(pytorch, x))}
+
+
+def by_turns(one: Callable[[], object], other: Callable[[], object]) -> float:
     """The first's median time over the other's, taken by turns so that a machine's moods meet both."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(_TURNS + 1):

@@ -20,6 +20,8 @@ class Threshold:
     why: str
     at_least: float | None = None
     at_most: float | None = None
+    optional: bool = False
+    """Whether it holds where it can't be measured."""
 
     @property
     def bound(self) -> str:
@@ -27,9 +29,9 @@ class Threshold:
         return " and ".join(f"{sign} {limit:g}" for sign, limit in parts if limit is not None)
 
     def allows(self, value: float | None) -> bool:
-        """Whether a value is within the bounds; one that could not be measured is not."""
+        """Whether a value is within the bounds; one that could not be measured is not, unless it is optional."""
         if value is None:
-            return False
+            return self.optional
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
@@ -60,7 +62,7 @@ def read_thresholds(file: Path = FILE) -> Sequence[Threshold]:
 
 
 def judge(figures: Mapping[str, float | None], thresholds: Sequence[Threshold]) -> list[Verdict]:
-    """Holds each figure against its bounds. One that was not measured does not hold.
+    """Holds each figure against its bounds.
 
     Raises:
         BenchFailed: A figure has no bounds, which would be a check that can't fail.
