@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from readahead_agents.llm.base import LanguageModel
     from readahead_agents.llm.openai import OpenAILanguageModel
+    from readahead_platform.client import GatewayClient
     from readahead_retrieval.evaluation.questions import Question
     from readahead_retrieval.evaluation.runner import Report
 
@@ -43,15 +44,16 @@ async def _compare(kb: str, asked: Sequence[Question], *, as_json: bool) -> Repo
     from readahead_platform.commands.progress import progress_view
     from readahead_retrieval.evaluation.runner import FoundPage, Report, evaluate
 
-    total, model = Report({"questions": float(len(asked))}, {}, []), _served_model()
-    try:
-        with GatewayClient.open() as client, progress_view(as_json=as_json) as view:
-            path = f"/v1/vector_stores/{id_of(client, kb)}/search"
+    total = Report({"questions": float(len(asked))}, {}, [])
+    with GatewayClient.open() as client, progress_view(as_json=as_json) as view:
+        path = f"/v1/vector_stores/{id_of(client, kb)}/search"
 
-            async def search(text: str) -> list[FoundPage]:
-                found = await asyncio.to_thread(client.found, path, {"query": text, "max_num_results": _DEPTH})
-                return [FoundPage(item["filename"], item["page"], item["score"]) for item in found]
+        async def search(text: str) -> list[FoundPage]:
+            found = await asyncio.to_thread(client.found, path, {"query": text, "max_num_results": _DEPTH})
+            return [FoundPage(item["filename"], item["page"], item["score"]) for item in found]
 
+        model = _served_model(client)
+        try:
             for way in WAYS:
                 view.update("follow-ups", way, WAYS.index(way), len(WAYS))
                 rewritten = [replace(each, text=await _query(way, each, model)) for each in asked]
@@ -60,8 +62,8 @@ async def _compare(kb: str, asked: Sequence[Question], *, as_json: bool) -> Repo
                 for name, some in ((way, of_turns), (f"{way}.other_matter", of_others)):
                     if some:
                         total = _with(total, name, await evaluate(some, search))
-    finally:
-        await model.aclose()
+        finally:
+            await model.aclose()
     return total
 
 
@@ -80,16 +82,15 @@ async def _query(way: str, question: Question, llm: LanguageModel) -> str:
             return question.text
 
 
-def _served_model() -> OpenAILanguageModel:
-    """The plain model behind the gateway."""
+def _served_model(client: GatewayClient) -> OpenAILanguageModel:
+    """The plain model behind the gateway: the list begins with it."""
     from readahead_agents.llm.openai import OpenAILanguageModel
     from readahead_platform.credentials import read_credentials
     from readahead_platform.settings import read_settings
-    from readahead_serving.settings import served_name
 
     settings = read_settings().settings
     key = settings.api_key or read_credentials(settings.home) or "none"
-    return OpenAILanguageModel(f"{settings.client_url}/v1", served_name(settings.serving.model), key)
+    return OpenAILanguageModel(f"{settings.client_url}/v1", client.entries("/v1/models")[0]["id"], key)
 
 
 def _with(total: Report, name: str, report: Report) -> Report:
