@@ -103,6 +103,25 @@ async def test_a_stream_ends_with_its_reason_and_usage() -> None:
     assert (asked[0]["seed"], asked[0]["temperature"], asked[0]["max_completion_tokens"]) == (3, 0.0, 16)
 
 
+@pytest.mark.parametrize("window", [4096, None])
+async def test_usage_so_far_is_asked_for_where_the_server_can_tell_it(window: int | None) -> None:
+    asked: list[dict[str, Any]] = []
+    usage = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
+
+    async def chat(request: Request) -> StreamingResponse:
+        asked.append((await request.json())["stream_options"])
+        answer: StreamingResponse = streaming(chunk("Hel", usage=usage), chunk("lo"), chunk("", "stop"))(request)
+        return answer
+
+    listed = {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": window}]}
+    async with model_at(chat=chat, models=lambda _: JSONResponse(listed)) as llm:
+        await llm.context_window()
+        async with aclosing(llm.stream(MESSAGES, OPTIONS)) as chunks:
+            first = await anext(chunks)
+    assert first.usage == TokenUsage(5, 1, 0, calls=1)  # a stream that is left here has told what it cost
+    assert asked[0].get("continuous_usage_stats", False) is (window is not None)
+
+
 async def test_a_refused_request_carries_the_servers_code_and_parameter() -> None:
     chat = failing(400, code="context_length_exceeded", param="messages")
     async with model_at(chat=chat) as llm:

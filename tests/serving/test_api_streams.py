@@ -113,6 +113,16 @@ async def test_the_first_delta_of_each_choice_has_the_role_and_the_last_its_reas
         assert [choice["finish_reason"] for choice in own] == [None, None, None, "stop"]
 
 
+async def test_every_chunk_tells_the_usage_so_far_where_it_is_asked_for(smollm2_tokenizer: PromptTokenizer) -> None:
+    body = chat_body(stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True})
+    call = AsgiCall(scripted_app(ScriptedEngine(two_words), smollm2_tokenizer), CHAT, body)
+    await call.message()
+    *chunks, last, _ = events(await call.rest())
+    written = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+    assert written == sorted(written) and written[-1] == last["usage"]["completion_tokens"] == 2
+    assert all(chunk["usage"]["prompt_tokens"] == last["usage"]["prompt_tokens"] > 0 for chunk in chunks)
+
+
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
 async def test_usage_comes_in_one_extra_chunk_when_asked_for(path: str, smollm2_tokenizer: PromptTokenizer) -> None:
     body = chat_body(stream=True, n=2, prompt=[1, 2, 3], stream_options={"include_usage": True})

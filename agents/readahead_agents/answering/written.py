@@ -40,6 +40,7 @@ class WrittenText:
         options = replace(options, max_tokens=min(options.max_tokens, prompt.max_tokens))
         async with aclosing(self._llm.stream(prompt.messages, options)) as chunks:
             async for chunk in chunks:
+                self._usage = chunk.usage or self._usage
                 self._add(self._shown.feed(chunk.text))
                 for sentence in self._ended():
                     if self._repeats(sentence):
@@ -47,7 +48,6 @@ class WrittenText:
                     yield sentence
                 if chunk.finish_reason is not None:
                     self.finish_reason = "length" if chunk.finish_reason == "length" else "stop"
-                    self._usage = chunk.usage
                 elif loops(self._rest):
                     return
         self._add(self._shown.finish())

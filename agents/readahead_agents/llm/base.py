@@ -56,7 +56,10 @@ class CompletionOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompletionChunk:
-    """A piece of a streamed completion; the last one carries `finish_reason` and `usage`."""
+    """A piece of a streamed completion; the last one carries `finish_reason` and `usage`.
+
+    An earlier one may carry the usage so far, for streams that are cut.
+    """
 
     text: str
     finish_reason: str | None = None

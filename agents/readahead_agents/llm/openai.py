@@ -53,6 +53,7 @@ class OpenAILanguageModel:
         self._model = model
         self._window_if_untold = window
         self._window: int | None = None
+        self._tells_window = False
         self._counts = TokenCounts()
         self._tokenizing: Literal["many", "one", "none"] = "many"
         """Texts that the server counts in one request, as found out so far."""
@@ -85,7 +86,7 @@ class OpenAILanguageModel:
                 if chunk is None:
                     break
                 if text := end.take(chunk):
-                    yield CompletionChunk(text)
+                    yield CompletionChunk(text, usage=end.usage)
         finally:
             await stream.close()
         yield end.last_chunk()
@@ -108,12 +109,17 @@ class OpenAILanguageModel:
     async def context_window(self) -> int:
         """`max_model_len` of the model in /v1/models, asked for once."""
         if self._window is None:
-            self._window = await self._told_window() or self._window_if_untold
+            told = await self._told_window()
+            self._tells_window = told is not None
+            self._window = told or self._window_if_untold
         return self._window
 
     async def _create(
         self, messages: Sequence[Message], options: CompletionOptions
     ) -> AsyncStream[ChatCompletionChunk]:
+        usage: Any = {"include_usage": True}
+        if self._tells_window:  # as ours and vLLM do, who tell usage as they go; OpenAI's own refuses to be asked
+            usage["continuous_usage_stats"] = True
         return await self._client.chat.completions.create(
             model=self._model,
             messages=[_param(message) for message in messages],
@@ -124,7 +130,7 @@ class OpenAILanguageModel:
             stop=list(options.stop) or openai.omit,
             response_format=_response_format(options.json_schema) if options.json_schema else openai.omit,
             stream=True,
-            stream_options={"include_usage": True},
+            stream_options=usage,
         )
 
     async def _told(self, texts: Sequence[str]) -> dict[str, int]:
@@ -182,12 +188,13 @@ class _StreamEnd:
 
     def __init__(self) -> None:
         self._finish_reason: str | None = None
-        self._usage: TokenUsage | None = None
+        self.usage: TokenUsage | None = None
+        """As last told; while the stream goes on, so far."""
 
     def take(self, chunk: ChatCompletionChunk) -> str:
         """The chunk's text; its finish reason and usage are kept for the end."""
         if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
+            self.usage = _usage(chunk.usage)
         if not chunk.choices:
             return ""
         choice = chunk.choices[0]
@@ -197,7 +204,7 @@ class _StreamEnd:
     def last_chunk(self) -> CompletionChunk:
         if self._finish_reason is None:
             raise LanguageModelUnavailable("The language model ended its answer in the middle.")
-        return CompletionChunk("", self._finish_reason, self._usage or TokenUsage())
+        return CompletionChunk("", self._finish_reason, self.usage or TokenUsage(calls=1))
 
 
 def _param(message: Message) -> ChatCompletionMessageParam:

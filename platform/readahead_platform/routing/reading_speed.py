@@ -9,7 +9,7 @@ from collections.abc import Callable
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient
 
-FRESH_S = 60.0
+FRESH_S = 10.0
 """Seconds for which an answer holds."""
 _SAMPLE = "The harbour opens at seven. " * 100
 """About what a search adds to a prompt; reading a token costs a little more the longer a prompt is."""

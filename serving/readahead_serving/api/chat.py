@@ -102,6 +102,7 @@ def _frames(generation: Generation, reply: Reply, body: ChatRequest, model: Lang
         choices=body.choices,
         with_tools=body.tool_use() is not None,
         with_usage=body.wants_usage_chunk,
+        with_running_usage=body.wants_running_usage,
         token_bytes=model.tokenizer.token_bytes if body.logprobs else None,
     )
     return stream.frames(generation)

@@ -48,31 +48,43 @@ class ChatStream:
         choices: How many there are.
         with_tools: Whether completions could make calls.
         with_usage: Whether a last chunk tells usage.
+        with_running_usage: Whether every chunk tells what was used so far.
         token_bytes: The exact bytes of a token, if log probabilities are wanted; else None.
     """
 
     def __init__(
-        self, reply: Reply, *, choices: int, with_tools: bool, with_usage: bool, token_bytes: TokenBytes | None
+        self,
+        reply: Reply,
+        *,
+        choices: int,
+        with_tools: bool,
+        with_usage: bool,
+        with_running_usage: bool = False,
+        token_bytes: TokenBytes | None,
     ) -> None:
         self._reply = reply
         self._readers = [ToolCallReader() for _ in range(choices)] if with_tools else []
         self._usages: dict[int, Usage] = {}
         self._choices = choices
         self._with_usage = with_usage
+        self._with_running_usage = with_running_usage
         self._token_bytes = token_bytes
 
     async def frames(self, generation: Generation) -> AsyncGenerator[bytes]:
         """The events, up to and including [DONE]."""
         async for index, delta in generation:
-            if index not in self._usages:
-                yield self._chunk(index, {"role": "assistant", "content": ""})
+            is_first = index not in self._usages
             self._usages[index] = delta.usage
+            if is_first:
+                yield self._chunk(index, {"role": "assistant", "content": ""})
             for item in self._events(index, delta):
                 yield item
         if self._with_usage:
-            total = total_usage([self._usages[i] for i in sorted(self._usages)], self._choices)
-            yield frame(self._reply.object("chat.completion.chunk", [], usage=total))
+            yield frame(self._reply.object("chat.completion.chunk", [], usage=self._total()))
         yield DONE
+
+    def _total(self) -> dict[str, object]:
+        return total_usage([self._usages[i] for i in sorted(self._usages)], self._choices)
 
     def _events(self, index: int, delta: GenerationDelta) -> list[bytes]:
         deltas = [_delta_of(piece) for piece in self._pieces(index, delta)]
@@ -105,7 +117,7 @@ class ChatStream:
     ) -> bytes:
         told = chat_logprobs(logprobs, self._token_bytes) if logprobs and self._token_bytes is not None else None
         choice = {"index": index, "delta": delta, "logprobs": told, "finish_reason": finish_reason}
-        more = {"usage": None} if self._with_usage else {}
+        more = {"usage": self._total() if self._with_running_usage else None} if self._with_usage else {}
         return frame(self._reply.object("chat.completion.chunk", [choice], **more))
 
 

@@ -60,6 +60,9 @@ class RequestModel(BaseModel):
 
 class StreamOptions(RequestModel):
     include_usage: Flag = False
+    continuous_usage_stats: Flag = False
+    """In chat, with `include_usage`: every chunk tells the usage so far, for clients that leave before the end; the
+    name is vLLM's."""
 
 
 class JsonSchemaFormat(RequestModel):
@@ -177,6 +180,10 @@ class CompletionFields(RequestModel):
     @property
     def wants_usage_chunk(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
+    def wants_running_usage(self) -> bool:
+        return self.wants_usage_chunk and self.stream_options is not None and self.stream_options.continuous_usage_stats
 
     def deadline(self) -> float | None:
         """The Unix time at which `timeout` is over."""
