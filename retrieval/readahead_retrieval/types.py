@@ -9,9 +9,12 @@ from enum import StrEnum
 
 
 class PageQuality(StrEnum):
-    """What the text layer of a page is worth."""
+    """What the text of a page is worth, and where it is from."""
 
     OK = "ok"
+    """The file's own text."""
+    RECOGNISED = "recognised"
+    """Text recognition's, from the page's picture."""
     NEEDS_OCR = "needs_ocr"
     GARBAGE = "garbage"
     BLANK = "blank"
@@ -241,7 +244,7 @@ class Document:
     """When a worker last took it up."""
     finished_at: datetime | None = None
     notes: tuple[str, ...] = ()
-    """What the file holds and is not read (attached files, XFA forms), in sentences."""
+    """What the file holds and is not read (attached files, XFA forms) and which pages were recognised, in sentences."""
 
     revision: int = 0
     """Grows when chunks of it are disabled or enabled, which changes the text that packs hold."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,7 +59,7 @@ class Reads:
 async def test_a_scan_is_read_and_its_words_are_where_the_ink_is(tmp_path: Path, turn: int) -> None:
     path = samples.scanned(tmp_path / "scan.pdf", letter(tmp_path / "a.pdf"), turn=turn)
     (page,) = await read(path, Tesseract.find(["eng"]))
-    assert page.quality is PageQuality.OK
+    assert page.quality is PageQuality.RECOGNISED
     assert page.text == " ".join(SENTENCES)
     ink = to_pixels(await render_page(PageImage(path, 1, (), 1200), LIMITS)).min(axis=2) < 128
     assert not (ink & ~covered(ink.shape, [word.box for word in page.words], margin=4)).any()
@@ -147,16 +149,29 @@ def test_recognition_that_is_switched_off_says_so() -> None:
     assert NoOcr("why").missing == "why"
 
 
+Script = Callable[[str], str]
+
+
 @pytest.fixture
-def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Puts a shell script in the program's place; gives the number for MARK in it, which marks processes in `ps`."""
+
+    def put(script: str) -> str:
+        program = tmp_path / "bin" / "tesseract"
+        program.parent.mkdir()
+        mark = f"3{abs(hash(tmp_path)) % 10**8:08}"
+        program.write_text(f"#!/bin/sh\n{script.replace('MARK', mark)}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+        return mark
+
+    return put
+
+
+@pytest.fixture
+def hanging(tesseract: Script) -> str:
     """A `tesseract` that never answers, and starts another process that does not either; its mark in `ps`."""
-    program = tmp_path / "bin" / "tesseract"
-    program.parent.mkdir()
-    mark = f"3{abs(hash(tmp_path)) % 10**8:08}"
-    program.write_text(f"#!/bin/sh\nsleep {mark} &\nsleep {mark}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return mark
+    return tesseract("sleep MARK &\nsleep MARK")
 
 
 async def test_recognition_that_takes_too_long_ends_with_all_it_started(hanging: str) -> None:
@@ -174,6 +189,22 @@ async def test_cancelling_ends_recognition_with_all_it_started(hanging: str) -> 
     assert processes_of(hanging) == []
 
 
+async def test_what_outlives_the_program_and_holds_its_output_is_ended_too(tesseract: Script) -> None:
+    mark = tesseract("sleep MARK &")
+    with pytest.raises(OcrFailed):
+        await Tesseract(["eng"], timeout_s=0.5).recognise(b"picture")
+    assert processes_of(mark) == []
+
+
+@pytest.mark.timeout(30)
+async def test_what_has_left_the_group_and_holds_the_output_delays_nobody_for_long(tesseract: Script) -> None:
+    mark = tesseract("setsid sleep MARK &")
+    with pytest.raises(OcrFailed):
+        await Tesseract(["eng"], timeout_s=0.5).recognise(b"picture")
+    for process in processes_of(mark):
+        os.kill(process, signal.SIGKILL)
+
+
 async def test_a_page_that_cannot_be_recognised_costs_only_itself(tmp_path: Path, hanging: str) -> None:
     readable = samples.lines("A page of text that anybody can read.")
     path = samples.write_pdf(tmp_path / "a.pdf", samples.picture_of_text, readable)
@@ -189,6 +220,7 @@ async def test_a_scanned_document_is_searched_and_cited_like_any_other(tmp_path:
         await library.create_kb(TENANT, "rivers")
         document = await add(library, "rivers", path)
         assert (document.state, document.pages_unread) == (DocumentState.SEARCHABLE, ())
+        assert document.notes == ("Page 1 is a picture of text, read by text recognition (OCR): words may be wrong.",)
         evidence = await library.search(TENANT, "rivers", "Where does the river rise?")
         (citation,) = await library.cite(TENANT, f"{SENTENCES[0]}.", evidence)
         plain = to_pixels(await library.render_page(TENANT, document.id, citation.page))

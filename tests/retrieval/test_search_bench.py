@@ -48,6 +48,7 @@ def test_ingestion_is_measured_to_the_last_searchable_document(handbook: Path, m
     assert (report["load"]["documents"], report["load"]["pages"]) == (1, 3)
     assert report["metrics"]["not_searchable"] == 0
     assert report["metrics"]["chunks"] >= 1
+    assert report["metrics"]["reading_s"] > 0
     for peer in report["metrics"]["peers"].values():
         assert "missing" in peer or peer["seconds"] > 0
 

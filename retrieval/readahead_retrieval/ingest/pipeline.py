@@ -10,6 +10,7 @@ from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
 from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.pdf.limits import ReadLimits
+from readahead_retrieval.pdf.notes import recognised_note
 from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import PdfReader, open_pdf
 from readahead_retrieval.pdf.readers import Readers
@@ -94,10 +95,14 @@ class Pipeline:
         async with open_pdf(
             path, self._limits, password, recognition=recognition, first_page=done + 1, readers=self._readers
         ) as pdf:
-            await self._change(row.id, pages=pdf.page_count, notes=list(pdf.notes))
+            notes = list(pdf.notes)
+            await self._change(row.id, pages=pdf.page_count, notes=notes)
             await self._store_pages(row.id, pdf)
         async with self._database.reading() as session:
             error = document_error(await pages.qualities(session, row.id), recognition.engine.missing)
+            recognised = await pages.recognised(session, row.id)
+        if recognised:
+            await self._change(row.id, notes=[*notes, recognised_note(recognised)])
         if error is not None:
             raise error
 

@@ -40,7 +40,7 @@ def document_error(qualities: Collection[PageQuality], ocr_missing: str = "") ->
         qualities: Of its pages.
         ocr_missing: Why no page was sent to text recognition; empty where they were.
     """
-    if PageQuality.OK in qualities:
+    if PageQuality.OK in qualities or PageQuality.RECOGNISED in qualities:
         return None
     if all(quality is PageQuality.BLANK for quality in qualities):
         return DocumentError("no_text", "The document holds no text and nothing that could be recognised as text.")

@@ -118,7 +118,9 @@ def _written(page: Page, words: Sequence[OcrWord]) -> Page:
     if not composed.text:
         return page
     # Heights of recognised lines follow their letters too closely to tell headings.
-    return replace(page, text=composed.text, words=FlatWords(composed.words), headings=(), quality=PageQuality.OK)
+    return replace(
+        page, text=composed.text, words=FlatWords(composed.words), headings=(), quality=PageQuality.RECOGNISED
+    )
 
 
 def _raw(words: Sequence[OcrWord], page: Page) -> list[RawWord]:

@@ -24,6 +24,7 @@ PROGRAM = "tesseract"
 PAGE_TIMEOUT_S = 60.0
 MEMORY_BYTES = 2 << 30
 _LISTING_TIMEOUT_S = 10.0
+_CLOSING_S = 2.0
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "TESSDATA_PREFIX", "TMPDIR")
 _COLUMNS = 12
 _WORD, _LINE, _PAGE = "5", "4", "1"
@@ -120,11 +121,18 @@ def _limit(process: Process) -> None:
 
 
 async def _end(process: Process) -> None:
-    """Kills the whole group, in case the program started others, and reaps it; harmless when it is gone."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
+    """Kills the whole group, in case the program started others, and reaps it; harmless when it is gone.
+
+    It may have ended itself and left behind what holds its output open; that still keeps its group's number taken.
+    """
+    assert process.stdout is not None
+    if process.returncode is not None and process.stdout.at_eof():
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):  # what has left the group and holds the output open is nothing to wait for
+        async with asyncio.timeout(_CLOSING_S):
+            await process.communicate()
 
 
 @dataclass(frozen=True, slots=True)

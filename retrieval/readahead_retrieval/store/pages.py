@@ -85,6 +85,12 @@ async def unread(session: AsyncSession, document_id: str) -> list[int]:
     return list(await session.scalars(statement.order_by(PageRow.number)))
 
 
+async def recognised(session: AsyncSession, document_id: str) -> list[int]:
+    """Numbers of the pages whose text was recognised on their pictures, in order."""
+    theirs = and_(PageRow.document_id == document_id, PageRow.quality == PageQuality.RECOGNISED)
+    return list(await session.scalars(select(PageRow.number).where(theirs).order_by(PageRow.number)))
+
+
 def _values(document_id: str, page: Page) -> Row:
     return {
         "document_id": document_id,
