@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-TILE_QUERIES = 64
-"""Queries of one work item at most: kTile of attention.cpp."""
+TILE_QUERIES = 128
+"""Queries of one work item at most: kQueries of attention.cpp."""
 ITEMS_PER_THREAD = 4
 """Long runs are cut until there are about so many items: with fewer, threads that end early wait for the last."""
 MIN_ITEM_KEYS = 256

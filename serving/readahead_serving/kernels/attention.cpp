@@ -14,7 +14,10 @@
 
 namespace {
 
-constexpr int kTile = 64;       // queries of an item, and keys attended at a time
+constexpr int kTile = 64;       // keys attended at a time
+constexpr int kQueries = 128;   // of an item, at most
+constexpr int kRows = kWidth == 16 ? 6 : 4;     // queries whose products are held in registers
+constexpr int kColumns = kWidth == 16 ? 4 : 2;  // vectors of keys, or of a head, likewise
 constexpr int kMaxDim = 256;    // of a head
 constexpr float kLog2e = 1.44269504f;
 constexpr float kNone = -INFINITY;
@@ -72,14 +75,15 @@ namespace {
 
 template <class M>
 struct Scratch {
-  alignas(64) typename M::Left queries[kTile * kMaxDim / M::kDepth];
+  alignas(64) typename M::Left queries[kQueries * kMaxDim / M::kDepth];
   alignas(64) typename M::Right keys[kTile * kMaxDim / M::kDepth];    // (dim / depth, keys)
   alignas(64) typename M::Right values[kTile * kMaxDim / M::kDepth];  // (keys / depth, dim)
-  alignas(64) typename M::Left weights[kTile * kTile / M::kDepth];
-  alignas(64) float scores[kTile * kTile];
-  alignas(64) float output[kTile * kMaxDim];
-  float top[kTile], total[kTile];
-  int64_t visible[kTile];
+  alignas(64) typename M::Left weights[kRows * kTile / M::kDepth];
+  alignas(64) float scores[kRows * kTile];
+  alignas(64) float output[kQueries * kMaxDim];
+  alignas(64) Vec total[kQueries];
+  float top[kQueries];
+  int64_t visible[kQueries];
 };
 
 // Numbers of one row as items.
@@ -168,7 +172,7 @@ void lay_values(uint32_t* to, const Bf16* const* rows, int64_t count, int64_t di
 inline void put_weights(uint32_t* to, Vec p) { store((Bf16*)to, p); }
 #endif
 
-// acc = a b, or acc += a b: R rows times all `columns` of b.
+// acc = a b, or acc += a b: R rows times all columns of b.
 template <class M, int R, int C>
 void product_columns(float* acc, int64_t acc_stride, const typename M::Left* a, int64_t a_stride,
                      const typename M::Right* b, int64_t b_stride, int64_t steps, bool adds) {
@@ -180,35 +184,19 @@ void product_columns(float* acc, int64_t acc_stride, const typename M::Left* a, 
     for (int c = 0; c < C; ++c) store(acc + r * acc_stride + c * kWidth, sums[r][c]);
 }
 
-constexpr int kRows = kWidth == 16 ? 6 : 4;
-constexpr int kColumns = kWidth == 16 ? 4 : 2;
-
 template <class M, int R>
-void product_rows(float* acc, int64_t acc_stride, const typename M::Left* a, int64_t a_stride,
-                  const typename M::Right* b, int64_t columns, int64_t steps, bool adds) {
+void product(float* acc, const typename M::Left* a, int64_t a_stride, const typename M::Right* b, int64_t columns,
+             int64_t steps, bool adds) {
   int64_t c = 0;
   for (; c + kColumns * kWidth <= columns; c += kColumns * kWidth)
-    product_columns<M, R, kColumns>(acc + c, acc_stride, a, a_stride, b + c, columns, steps, adds);
-  for (; c < columns; c += kWidth)
-    product_columns<M, R, 1>(acc + c, acc_stride, a, a_stride, b + c, columns, steps, adds);
+    product_columns<M, R, kColumns>(acc + c, columns, a, a_stride, b + c, columns, steps, adds);
+  for (; c < columns; c += kWidth) product_columns<M, R, 1>(acc + c, columns, a, a_stride, b + c, columns, steps, adds);
 }
 
+// One query's scores to weights; its maximum, sum and output so far are carried on.
 template <class M>
-void product(float* acc, int64_t acc_stride, const typename M::Left* a, int64_t a_stride, const typename M::Right* b,
-             int64_t rows, int64_t columns, int64_t steps, bool adds) {
-  int64_t r = 0;
-  for (; r + kRows <= rows; r += kRows)
-    product_rows<M, kRows>(acc + r * acc_stride, acc_stride, a + r * a_stride, a_stride, b, columns, steps, adds);
-  for (; r + 3 <= rows; r += 3)
-    product_rows<M, 3>(acc + r * acc_stride, acc_stride, a + r * a_stride, a_stride, b, columns, steps, adds);
-  for (; r < rows; ++r)
-    product_rows<M, 1>(acc + r * acc_stride, acc_stride, a + r * a_stride, a_stride, b, columns, steps, adds);
-}
-
-// One query's scores to weights, its maximum and sum carried on; returns what its output so far is multiplied by.
-template <class M>
-void weigh(Scratch<M>& s, int64_t query, int64_t first_key, float scale, int64_t dim) {
-  float* scores = s.scores + query * kTile;
+void weigh(Scratch<M>& s, int64_t query, int64_t row, int64_t first_key, float scale, int64_t dim) {
+  float* scores = s.scores + row * kTile;
   const int64_t visible = s.visible[query] - first_key;
   for (int64_t key = std::max<int64_t>(0, visible); key < kTile; ++key) scores[key] = kNone;
   Vec top = load(scores);
@@ -217,18 +205,30 @@ void weigh(Scratch<M>& s, int64_t query, int64_t first_key, float scale, int64_t
   const float zero = now == kNone ? 0.0f : now;  // a row that sees nothing yet
   Vec total{};
   for (int64_t key = 0; key < kTile; key += kWidth) {
-    const Vec p = exp2v(load(scores + key) * scale - zero);
+    const Vec p = exp2v<M::kTerms>(load(scores + key) * scale - zero);
     total += p;
-    put_weights(s.weights + (query * kTile + key) / M::kDepth, p);
+    put_weights(s.weights + (row * kTile + key) / M::kDepth, p);
   }
+  if (now == before) {  // most often, once the first keys have been seen
+    s.total[query] += total;
+    return;
+  }
+  const float kept = before == kNone ? 0.0f : std::exp2(before - now);
   s.top[query] = now;
-  const float kept = before == kNone ? 0.0f : std::exp2(before - zero);
-  s.total[query] = s.total[query] * kept + sum(total);
-  if (kept != 1.0f)
-    for (int64_t i = 0; i < dim; i += kWidth) {
-      float* at = s.output + query * dim + i;
-      store(at, load(at) * kept);
-    }
+  s.total[query] = s.total[query] * kept + total;
+  for (int64_t i = 0; i < dim; i += kWidth) {
+    float* at = s.output + query * dim + i;
+    store(at, load(at) * kept);
+  }
+}
+
+// R queries against the keys that are laid out.
+template <class M, int R>
+void attend_rows(Scratch<M>& s, int64_t query, int64_t first_key, float scale, int64_t dim) {
+  const int64_t steps = dim / M::kDepth;
+  product<M, R>(s.scores, s.queries + query * steps, steps, s.keys, kTile, steps, false);
+  for (int r = 0; r < R; ++r) weigh<M>(s, query + r, r, first_key, scale, dim);
+  product<M, R>(s.output + query * dim, s.weights, kTile / M::kDepth, s.values, dim, kTile / M::kDepth, true);
 }
 
 template <class S, class M>
@@ -242,12 +242,11 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<M>& s) {
     const Reader& reader = readers[q / group_heads];
     const int64_t head = item.head * group_heads + q % group_heads;
     copy_row(s.queries + q * steps, (const S*)args.queries + reader.row * args.query_stride + head * dim, dim);
-    s.visible[q] = reader.visible;
-    end = std::max(end, reader.visible);
+    s.visible[q] = std::min(reader.visible, item.end);
+    end = std::max(end, s.visible[q]);
   }
-  end = std::min(end, item.end);
   std::fill_n(s.top, queries, kNone);
-  std::fill_n(s.total, queries, 0.0f);
+  std::fill_n(s.total, queries, Vec{});
   std::fill_n(s.output, queries * dim, 0.0f);
   const float scale = kLog2e / std::sqrt(float(dim));
   const S* key_source = (const S*)args.sources[group.source].keys;
@@ -273,19 +272,17 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<M>& s) {
       fetch(value_source + at, dim);
     }
     lay_values(s.values, values, count, dim);
-    product<M>(s.scores, kTile, s.queries, steps, s.keys, queries, kTile, steps, false);
-    for (int64_t q = 0; q < queries; ++q) {
-      s.visible[q] = std::min(s.visible[q], end);
-      weigh<M>(s, q, first, scale, dim);
-    }
-    product<M>(s.output, dim, s.weights, kTile / M::kDepth, s.values, queries, dim, kTile / M::kDepth, true);
+    int64_t q = 0;
+    for (; q + kRows <= queries; q += kRows) attend_rows<M, kRows>(s, q, first, scale, dim);
+    for (; q + 3 <= queries; q += 3) attend_rows<M, 3>(s, q, first, scale, dim);
+    for (; q < queries; ++q) attend_rows<M, 1>(s, q, first, scale, dim);
   }
   for (int64_t q = 0; q < queries; ++q) {
     const int64_t head = item.head * group_heads + q % group_heads;
     const int64_t state = (readers[q / group_heads].state + item.part) * args.heads + head;
     std::memcpy(args.outputs + state * dim, s.output + q * dim, dim * sizeof(float));
     args.sums[2 * state] = s.top[q];
-    args.sums[2 * state + 1] = s.total[q];
+    args.sums[2 * state + 1] = sum(s.total[q]);
   }
 }
 

@@ -45,7 +45,7 @@ void gate(const S* x, S* out, int64_t rows, int64_t dim, int64_t threads) {
       const Vec g = load(from + i), up = load(from + dim + i);
       // far below zero the sigmoid is as good as zero, and its exponential would overflow
       const Vec power = g * -1.44269504f;
-      store(out + row * dim + i, g / (1.0f + exp2v(power < 126.0f ? power : broadcast(126.0f))) * up);
+      store(out + row * dim + i, g / (1.0f + exp2v<7>(power < 126.0f ? power : broadcast(126.0f))) * up);
     }
   }
 }

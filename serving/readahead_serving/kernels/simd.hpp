@@ -88,23 +88,30 @@ inline float largest(Vec v) {
 #endif
 }
 
-// 2 to the x, to within 2 units in the last place; 0 below -126, where x may be minus infinity; x is at most 127.
+// 2 to the power of x, which is at most 127, by Taylor's series about the nearest whole number; 0 for minus infinity.
+// With `kTerms` of 4 its relative error is under 6e-5, far below what bfloat16 keeps; with 7 it is float32's own.
+template <int kTerms>
 inline Vec exp2v(Vec x) {
-  const Vec low = broadcast(-126.0f);
-  const Vec in = x > low ? x : low;
-  const IntVec whole = __builtin_convertvector(in + (in < 0 ? broadcast(-0.5f) : broadcast(0.5f)), IntVec);
-  const Vec f = in - __builtin_convertvector(whole, Vec);
-  // Taylor's series of 2^f, whose rest at |f| = 1/2 is under 2^-25
-  Vec y = broadcast(1.5252734e-5f);
-  y = y * f + 1.5403530e-4f;
-  y = y * f + 1.3333558e-3f;
-  y = y * f + 9.6181291e-3f;
-  y = y * f + 5.5504109e-2f;
-  y = y * f + 2.4022651e-1f;
-  y = y * f + 6.9314718e-1f;
-  y = y * f + 1.0f;
-  const Vec scale = (Vec)((whole + 127) << 23);
-  return x > low ? y * scale : Vec{};
+  constexpr float series[] = {1.0f,           6.9314718e-1f, 2.4022651e-1f, 5.5504109e-2f,
+                              9.6181291e-3f, 1.3333558e-3f, 1.5403530e-4f, 1.5252734e-5f};
+  const Vec low = broadcast(-200.0f);
+  const Vec in = vmax(x, low);
+#if defined(__AVX512F__)
+  const Vec whole = (Vec)_mm512_roundscale_ps((__m512)in, 0);
+#else
+  const Vec whole = (Vec)_mm256_round_ps((__m256)in, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#endif
+  const Vec f = in - whole;
+  Vec y = broadcast(series[kTerms]);
+#pragma GCC unroll 8
+  for (int i = kTerms - 1; i >= 0; --i) y = y * f + series[i];
+#if defined(__AVX512F__)
+  return (Vec)_mm512_scalef_ps((__m512)y, (__m512)whole);
+#else
+  const Vec normal = vmax(whole, broadcast(-126.0f));
+  const Vec scaled = y * (Vec)((__builtin_convertvector(normal, IntVec) + 127) << 23);
+  return whole < -126.0f ? Vec{} : scaled;
+#endif
 }
 
 // How a left number, `Left`, meets a vector of right ones, read from an array of `Right`.
@@ -113,7 +120,8 @@ struct Single {  // float32 by float32
   using Left = float;
   using Right = float;
   using Lane = Vec;
-  static constexpr int kDepth = 1;
+  static constexpr int kDepth = 1;   // numbers in a left one
+  static constexpr int kTerms = 7;   // of an exponential's series
   static Lane spread(Left a) { return broadcast(a); }
   static Lane read(const Right* b) { return load(b); }
   static Vec add(Vec acc, Lane a, Lane b) { return acc + a * b; }
@@ -130,6 +138,7 @@ struct Pair {  // bfloat16 by bfloat16, two that follow each other at a time, su
   using Right = uint32_t;
   using Lane = __m512i;
   static constexpr int kDepth = 2;
+  static constexpr int kTerms = 4;
   static Lane spread(Left a) { return _mm512_set1_epi32(int(a)); }
   static Lane read(const Right* b) { return _mm512_loadu_si512(b); }
   static Vec add(Vec acc, Lane a, Lane b) { return (Vec)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b); }
