@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from readahead_retrieval.library import Library
 from readahead_retrieval.types import Document, DocumentState, Job
 from tests.retrieval import pdf_samples as samples
 from tests.retrieval.library_parts import TENANT, TermEmbedder, add, finished, opened, upload
+from tests.retrieval.reading import children, endless_pdf, started
 
 
 def job_id(document: Document) -> str:
@@ -70,6 +73,22 @@ async def test_a_job_tells_its_place_in_the_queue(tmp_path: Path) -> None:
         assert (first.pages_done, first.started_at is None, first.finished_at) == (1, False, None)
         assert (second.state, second.started_at) == (DocumentState.QUEUED, None)
         assert await library.jobs.get(TENANT, jobs[2].id) == jobs[2]
+
+
+async def test_a_reader_that_is_stopped_from_outside_costs_its_document_and_not_those_behind_it(tmp_path: Path) -> None:
+    long = endless_pdf(tmp_path / "long.pdf", pages=3)
+    short = sheet(tmp_path / "short.pdf", "Room 7 belongs to department 49.")
+    async with opened(tmp_path / "home", ingest_concurrency=1, read_timeout_s=6) as library:
+        await library.create_kb(TENANT, "k")
+        first = await library.add_document(TENANT, "k", await upload(library, long))
+        second = await library.add_document(TENANT, "k", await upload(library, short))
+        await started(1)
+        (reader,) = children()
+        os.kill(reader, signal.SIGSTOP)
+        stopped = await finished(library, first.id)
+        assert (stopped.state, stopped.error_code) == (DocumentState.FAILED, "timed_out")
+        assert reader not in children(), "it is gone, stopped as it was"
+        assert (await finished(library, second.id)).state is DocumentState.SEARCHABLE
 
 
 async def test_a_cancelled_job_makes_room_at_once_and_its_document_is_never_found(tmp_path: Path) -> None:
