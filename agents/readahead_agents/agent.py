@@ -14,6 +14,7 @@ from readahead_agents.actions.writing import ActionContext
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
 from readahead_agents.answering.held_pack import HeldPack
 from readahead_agents.answering.synthesis import Synthesis
+from readahead_agents.answering.told import ToldSource
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import PlanMade, QuestionRewritten, Replanned, RunEvent
 from readahead_agents.evidence import EvidenceSource
@@ -108,7 +109,7 @@ class KnowledgeAgent:
                 results = await work.results(query)
             if llm.failure is not None and all(step.result is None for step in results):
                 raise llm.failure
-            synthesis = Synthesis(llm, self._source, settings, budget, options, self._pack)
+            synthesis = Synthesis(llm, ToldSource(self._source), settings, budget, options, self._pack)
             notes = (*external.missing, *work.notes, *executor.calls.loops)
             async with aclosing(synthesis.answer(question, history, results, found, notes)) as events:
                 async for event in events:

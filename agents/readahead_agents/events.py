@@ -116,6 +116,16 @@ class CitationFound:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolQuote:
+    """What a tool of another server told, and the sentence of the answer that stands on it."""
+
+    tool: str
+    quote: str
+    answer_start: int
+    answer_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The last event of a run that ends with an answer."""
 
@@ -129,6 +139,8 @@ class Answered:
     """The answer ends with a quotation added by us, as no passage supports the model's own words."""
     notes: tuple[str, ...] = ()
     """What was left out or went wrong, one sentence each: turns and passages that did not fit, failed steps."""
+    tool_quotes: tuple[ToolQuote, ...] = ()
+    """Sentences that no document bears out, and a tool of another server does."""
 
 
 AnswerEvent = QuestionRewritten | HistoryRead | EvidenceFound | Token | CitationFound | Answered

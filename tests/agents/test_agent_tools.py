@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from readahead_agents.agent import KnowledgeAgent
-from readahead_agents.events import PlanMade, RunEvent, StepFinished, ToolCalled
+from readahead_agents.events import CitationFound, EvidenceFound, PlanMade, RunEvent, StepFinished, ToolCalled
 from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_agents.mcp.toolset import ToolSpec
@@ -71,6 +71,50 @@ async def test_tools_of_other_servers_are_planned_called_and_quoted_beside_what_
     assert any("'absent'" in note for note in last.notes) and any(
         "'absent'" in told for told in plan_of(events).missing
     )
+
+
+WOVEN = f"{FILTER} The log of the pump: 3 May."
+LOG_SAYS = planning([ASK, step("other__log_of", machine="pump")], {"Findings": WOVEN})
+
+
+async def test_what_a_tool_told_is_woven_into_the_answer_under_its_name_and_never_as_a_page() -> None:
+    llm = ScriptedLanguageModel(LOG_SAYS)
+    agent = KnowledgeAgent(llm, pump_kb(), AgentSettings(mcp_servers=(SERVER,)))
+    events = await collect(agent.run(QUESTION))
+    merging = llm.calls[-1].prompt
+    assert "\n[S2] other__log_of\n  " in merging and "](http" not in merging and "[ S1]" in merging
+    last = ending(events)
+    assert last.answer.startswith(WOVEN)
+    assert [(cited.document, cited.page) for cited in last.citations] == [("pump.pdf", 3)]
+    [quote] = last.tool_quotes
+    assert quote.tool == "other__log_of" and "3 May" in quote.quote
+    assert last.answer[quote.answer_start : quote.answer_end] == "The log of the pump: 3 May."
+    assert last.answer.split("\n\n")[-1] == f"other__log_of tells: “{quote.quote}”"
+    pages = [passage.page for found in of(events, EvidenceFound) for passage in found.evidence]
+    assert pages and 0 not in pages
+    assert {found.citation.document for found in of(events, CitationFound)} == {"pump.pdf"}
+
+
+@pytest.mark.parametrize("merged", ["The log of the pump: 9 June.", "The log of the pump: 3 May."])
+async def test_neither_what_the_documents_say_nor_what_a_tool_told_is_lost_or_changed_by_merging(merged: str) -> None:
+    llm = ScriptedLanguageModel(planning([ASK, step("other__log_of", machine="pump")], {"Findings": merged}))
+    agent = KnowledgeAgent(llm, pump_kb(), AgentSettings(mcp_servers=(SERVER,)))
+    last = ending(await collect(agent.run(QUESTION)))
+    assert FILTER in last.answer and "9 June" not in last.answer
+    assert ("pump.pdf", 3) in [(cited.document, cited.page) for cited in last.citations]
+    for cited in last.citations:
+        assert last.answer[cited.answer_start : cited.answer_end] in FILTER
+    assert "3 May" in last.answer.split("other__log_of tells: ")[1]
+
+
+async def test_a_tool_alone_answers_where_the_documents_do_not() -> None:
+    question = "What does the log of the crane hold?"
+    answer = "The log of the crane holds 3 May."
+    steps = [step("query_rag_with_context", question=question), step("other__log_of", machine="crane")]
+    llm = ScriptedLanguageModel(planning(steps, {}, default=answer))
+    last = ending(await collect(KnowledgeAgent(llm, pump_kb(), AgentSettings(mcp_servers=(SERVER,))).run(question)))
+    assert "3 May" in last.answer and not last.citations
+    assert "other__log_of tells: “" in last.answer or "other__log_of:" in last.answer
 
 
 async def test_a_poisoned_tool_adds_no_tool_forges_no_evidence_and_leads_nowhere() -> None:

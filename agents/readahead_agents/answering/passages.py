@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from readahead_retrieval.types import Evidence
 
 INDENT = "  "
+NO_PAGE = 0
+"""The page of what a tool of another server told: it has none."""
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _LABEL = re.compile(r"\[(?=\s*S\s*\d)", re.IGNORECASE)
 # what chat templates write around turns: <|…|>, <s>, </s>, <start_of_turn>, [INST]
@@ -34,7 +36,9 @@ def blocks(passages: Sequence[Evidence], texts: Sequence[str]) -> str:
 
 
 def where(passage: Evidence) -> str:
-    """For people: the document's name and the page, with the printed label where it differs."""
+    """For people: the document's name and the page, with the printed label where it differs; a tool's name alone."""
+    if passage.page == NO_PAGE:
+        return _one_line(passage.document)
     page = f"page {passage.page}" if passage.page == passage.last_page else f"pages {passage.page}–{passage.last_page}"
     label = f" (“{passage.page_label}”)" if passage.page_label not in ("", str(passage.page)) else ""
     return f"{_one_line(passage.document)}, {page}{label}"

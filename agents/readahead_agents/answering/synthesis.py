@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -17,9 +17,10 @@ from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import as_data, where
 from readahead_agents.answering.quotation import best_quote
 from readahead_agents.answering.shown_text import plain
-from readahead_agents.answering.support import citations_of
+from readahead_agents.answering.support import citations_of, shifted
+from readahead_agents.answering.told import of_documents, parted, told_passages
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
-from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, HistoryRead, Token
+from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, HistoryRead, Token, ToolQuote
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.executor import StepResult
 from readahead_agents.limits import Budget
@@ -53,7 +54,8 @@ class Synthesis:
     ) -> AsyncGenerator[AnswerEvent, None]:
         """Streams the answer; its last event is `Answered` with the usage of the whole run.
 
-        What tools of other servers told is shown behind the answer as theirs, as no document bears it out.
+        What tools of other servers told stands beside the documents' passages while the answer is written, and is
+        quoted behind it as theirs: what the answer uses of it, else its beginning.
 
         Args:
             found: What the question itself found, for when no step came to a result.
@@ -61,39 +63,63 @@ class Synthesis:
         """
         covered = [step for step in results if step.result is not None and step.result.covered]
         written = _once([step.result for step in covered if step.result is not None and not step.server])
-        told_by_tools = list(dict.fromkeys(_told_by(step) for step in covered if step.server))
-        evidence = merge_evidence([result.evidence for result in written])
-        if len(written) == 1 or (written and any(step.step.tool == COMPARE for step in covered)):
-            events = self._as_written(written, evidence)  # merging them, small models forget a side
-        elif written:
-            events = self._merged(question, history, written, evidence)
+        told = told_passages(covered)
+        evidence = merge_evidence([*(result.evidence for result in written), told])
+
+        def unmerged(notes: tuple[str, ...] = ()) -> AsyncGenerator[AnswerEvent, None]:
+            if written:
+                return self._as_written(written, evidence, notes)
+            return self._without_result(question, results, found)
+
+        compared = any(step.step.tool == COMPARE for step in covered)  # merging them, small models forget a side
+        if (len(written) > 1 or told) and not compared:
+            events = self._merged(question, history, written, evidence, unmerged)
         else:
-            events = self._without_result(question, results, found)
+            events = unmerged()
         notes = [*notes, *(note for step in covered if step.result is not None for note in step.result.notes)]
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Answered):
                     # only now is known which limits the answer itself has met
-                    failures = _failures(results, self.budget)
-                    for told in self._ended(event, told_by_tools, failures, notes):
-                        yield told
-                else:
+                    for last in self._ended(parted(event), written, told, _failures(results, self.budget), notes):
+                        yield last
+                elif isinstance(event, EvidenceFound):
+                    yield replace(event, evidence=tuple(of_documents(event.evidence)))
+                elif not isinstance(event, CitationFound) or of_documents([event.citation]):
                     yield event
 
     def _ended(
-        self, answered: Answered, told_by_tools: Sequence[str], failures: Sequence[str], notes: Sequence[str]
+        self,
+        answered: Answered,
+        written: Sequence[ActionResult],
+        told: Sequence[Evidence],
+        failures: Sequence[str],
+        notes: Sequence[str],
     ) -> list[AnswerEvent]:
-        """The end of the run: what failed is part of the answer, and the usage is the run's."""
-        tail = [*told_by_tools, " ".join(failures)] if failures else told_by_tools
-        told = "".join(f"\n\n{part}" for part in tail)
+        """The end of the run: what the answer left out of the findings where it used none, what tools told and what
+        failed are part of it, and the usage is the run's."""
+        text, citations = answered.answer, answered.citations
+        if told and not citations:
+            lost, cited = joined(("", result) for result in written if result.text not in text)
+            text += f"\n\n{lost}" if lost else ""
+            citations = tuple(shifted(citation, len(text) - len(lost)) for citation in cited)
+        tail = [*_tools_tell(told, answered.tool_quotes), *([" ".join(failures)] if failures else [])]
+        text += "".join(f"\n\n{part}" for part in tail)
         notes = tuple(dict.fromkeys([*answered.notes, *notes, *failures]))
-        end = replace(answered, answer=answered.answer + told, usage=self.budget.usage, notes=notes)
-        return [Token(told), end] if told else [end]
+        end = replace(answered, answer=text, citations=citations, usage=self.budget.usage, notes=notes)
+        added = text[len(answered.answer) :]
+        new = [CitationFound(citation) for citation in citations[len(answered.citations) :]]
+        return [*([Token(added)] if added else []), *new, end]
 
     async def _merged(
-        self, question: str, history: Sequence[Message], written: Sequence[ActionResult], evidence: Sequence[Evidence]
+        self,
+        question: str,
+        history: Sequence[Message],
+        written: Sequence[ActionResult],
+        evidence: Sequence[Evidence],
+        unmerged: Callable[[tuple[str, ...]], AsyncGenerator[AnswerEvent, None]],
     ) -> AsyncGenerator[AnswerEvent, None]:
-        """One more completion over all findings and passages; the findings as they are where it cannot be had."""
+        """One more completion over all findings and passages; what there is without it where it cannot be had."""
         text = ""
         try:
             packed, options = await self._prompt(question, history, written, evidence)
@@ -105,12 +131,11 @@ class Synthesis:
                     text += event.text if isinstance(event, Token) else ""
                     yield event
         except BudgetExceeded as error:
-            unmerged = self._as_written(written, evidence, _unmerged(error))
-            last = self._cut_off(question, text, evidence) if text else unmerged
+            last = self._cut_off(question, text, evidence) if text else unmerged(_unmerged(error))
         except LanguageModelError as error:
             if text:
                 raise
-            last = self._as_written(written, evidence, _unmerged(error))
+            last = unmerged(_unmerged(error))
         else:
             return
         async with aclosing(last) as events:
@@ -150,7 +175,7 @@ class Synthesis:
         findings = "\n".join(as_data(MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
         reader = self.asked.profile.told() if self.asked.profile is not None else ""
-        if self.pack is not None and not history:
+        if self.pack is not None and not history and len(of_documents(evidence)) == len(evidence):
             asked = prompt("synthesis_pack" if findings else "pack_user").substitute(
                 findings=findings, question=f"{question}{reader}"
             )
@@ -205,7 +230,9 @@ def _once(results: Sequence[ActionResult]) -> list[ActionResult]:
     return [result for number, result in enumerate(results) if result not in results[:number]]
 
 
-def _told_by(step: StepResult) -> str:
-    """What a tool of another server told, as a quotation of it."""
-    assert step.result is not None
-    return f"{step.step.tool} tells: “{plain(' '.join(step.result.text.split()))}”"
+def _tools_tell(told: Sequence[Evidence], quotes: Sequence[ToolQuote]) -> list[str]:
+    """What each tool told, as quotations of it: what the answer uses, else all of it."""
+    used = {passage.document: [quote.quote for quote in quotes if quote.tool == passage.document] for passage in told}
+    texts = [(passage.document, used[passage.document] or [passage.text]) for passage in told]
+    quoted = [(tool, " … ".join(dict.fromkeys(" ".join(text.split()) for text in parts))) for tool, parts in texts]
+    return list(dict.fromkeys(f"{tool} tells: “{text}”" for tool, text in quoted))

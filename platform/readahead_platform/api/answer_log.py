@@ -116,6 +116,7 @@ class AnswerLog:
             "route": asdict(route),
             "covered": answered.covered,
             "quoted": answered.quoted,
+            "tool_quotes": [asdict(quote) for quote in answered.tool_quotes],
             "notes": list(answered.notes),
             "timings_ms": self._timings_ms,
             "cost": cost_object(answered.usage, self._timings_ms["total"] / 1000),
