@@ -20,6 +20,7 @@ from readahead_serving.bench.spread import percentile
 from readahead_serving.bench.summary import Goal, summarise
 from readahead_serving.bench.workloads import WORKLOADS
 from readahead_serving.bench.workloads.long_prefill import longest_gap
+from readahead_serving.bench.workloads.quoting import quoted_share, runs
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
 from tests.serving import peer_server
@@ -92,7 +93,7 @@ def test_gaps_are_pooled_over_requests_and_failures_have_no_latency() -> None:
     assert (metrics["errors"], metrics["error_messages"]) == (1, {"HTTP 429": 1})
 
 
-@pytest.mark.parametrize("name", ["w1", "w2", "w3", "w4", "w5", "w6"])
+@pytest.mark.parametrize("name", ["quote", "w1", "w2", "w3", "w4", "w5", "w6"])
 def test_every_workload_runs_small_and_tells_what_it_is_for(
     llm_server: LlmServer, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -106,6 +107,7 @@ def test_every_workload_runs_small_and_tells_what_it_is_for(
     assert report["load"]["kind"]
     assert metrics["errors"] == 0
     expected = {
+        "quote": {"quoted_share"},
         "w1": {"theoretical_cached_tokens", "cache_note", "cold_ttft_ms", "engine_computed_tokens"},
         "w2": {"theoretical_cached_tokens", "cache_note"},
         "w3": {"theoretical_cached_tokens", "cache_note"},
@@ -219,6 +221,15 @@ def test_what_could_be_shared_is_told_beside_what_was() -> None:
     assert "no prefix cache" in str(hit_report(cold, shares)["cache_note"])
     warm = [cold[0], Timing(text_at=[0.1], prompt_tokens=100, cached_tokens=97)]
     assert hit_report(warm, shares)["cache_note"] == "all that could be shared was"
+
+
+def test_an_answer_quotes_where_eight_words_follow_each_other_as_they_do_in_the_text() -> None:
+    text = "one two three four five six seven eight nine ten"
+    known = runs(text)
+    assert quoted_share(text, known) == 1
+    assert quoted_share("one two three four five six seven eight nine eleven", known) == pytest.approx(2 / 3)
+    assert quoted_share("ten nine eight seven six five four three two one", known) == 0
+    assert quoted_share("too short", known) == 0
 
 
 def test_a_stall_counts_only_while_the_long_prompt_prefills() -> None:

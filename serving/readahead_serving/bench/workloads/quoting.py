@@ -14,6 +14,7 @@ from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 
 _RUN_WORDS = 8
 """So many words in a text's order count as quoted."""
+_SHOWN_TOKENS = 60
 _FEWEST_REQUESTS = 4
 
 
@@ -24,38 +25,42 @@ async def _run(bench: Bench) -> Outcome:
     began = time.monotonic()
     timings = await closed_loop(bench.client, requests, bench.concurrency)
     wall_s = time.monotonic() - began
-    known = {run for text in texts for run in _runs(text)}
+    known = {run for text in texts for run in runs(text)}
     shares = [quoted_share(timing.text, known) for timing in timings if timing.error is None]
     extra = {"quoted_share": round(statistics.fmean(shares), 3) if shares else None}
     return Outcome(timings, wall_s, {"kind": "closed loop", "prefix_tokens": bench.prefix_tokens}, extra)
 
 
 def _request(text: str, max_tokens: int) -> LoadRequest:
+    """One turn shows how it is done, because small models told to repeat write something of their own."""
+    shown = prose(_SHOWN_TOKENS, seed=69_999)
     messages = [
-        {"role": "system", "content": "You repeat texts word for word and add nothing."},
-        {"role": "user", "content": f"{text}\n\nRepeat this text word for word."},
+        {"role": "user", "content": f"Repeat word for word:\n{shown}"},
+        {"role": "assistant", "content": shown},
+        {"role": "user", "content": f"Repeat word for word:\n{text}"},
     ]
     return LoadRequest(messages, max_tokens)
 
 
 def quoted_share(answer: str, known: Collection[tuple[str, ...]]) -> float:
     """The share of the answer's runs of eight words that are known."""
-    runs = _runs(answer)
-    return sum(run in known for run in runs) / len(runs) if runs else 0.0
+    found = runs(answer)
+    return sum(run in known for run in found) / len(found) if found else 0.0
 
 
-def _runs(text: str) -> Sequence[tuple[str, ...]]:
+def runs(text: str) -> Sequence[tuple[str, ...]]:
+    """Every eight words that follow each other."""
     words = text.split()
     return [tuple(words[at : at + _RUN_WORDS]) for at in range(len(words) - _RUN_WORDS + 1)]
 
 
 QUOTING = Workload(
     name="quote",
-    description="answers that quote: texts of 400 tokens to be repeated word for word, 96 tokens out, 1 at a time; "
+    description="answers that quote: texts of 200 tokens to be repeated word for word, 96 tokens out, 1 at a time; "
     "throughput, which guessing ahead from the prompt raises, and the share of the answers that is quoted",
     run=_run,
     max_tokens=96,
     concurrency=(1,),
     goal=Goal(ttft_ms=1000, tbt_ms=150),
-    prefix_tokens=400,
+    prefix_tokens=200,
 )
