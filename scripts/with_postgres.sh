@@ -4,7 +4,7 @@
 # Where PostgreSQL is not installed the command runs without it, and the tests that need it are skipped.
 set -euo pipefail
 
-binaries="$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -1)"
+binaries="$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -1 || true)"
 if [ -z "$binaries" ]; then
   exec "$@"
 fi
