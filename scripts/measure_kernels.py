@@ -26,7 +26,8 @@ from readahead_serving.engine.kv.storage import KVStorage
 from readahead_serving.engine.request import GenerationRequest, SamplingParams
 from readahead_serving.engine.scheduler.plan import Chunk, StepPlan
 from readahead_serving.engine.sequence import Sequence
-from readahead_serving.kernels.opening import KernelChoice, open_kernels
+from readahead_serving.kernels.build import KernelChoice
+from readahead_serving.kernels.opening import open_kernels
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.linear import Weights, choose_forms
 from readahead_serving.model.loader import load_model

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from readahead_platform.home import unusable_home
 from readahead_platform.settings import Settings
-from readahead_serving.errors import ModelLoadError
+from readahead_serving.errors import KernelsUnavailable, ModelLoadError
+from readahead_serving.kernels.build import KernelChoice, choose_level, find_compiler
 from readahead_serving.model.store import ModelStore
 
 _MIN_FREE_BYTES = 2 << 30
@@ -34,6 +35,7 @@ def run_checks(settings: Settings) -> Sequence[Check]:
         _home(settings.home),
         _disk(settings.home),
         *(_model(settings, name) for name in (settings.serving.model, settings.serving.embedding_model) if name),
+        _kernels(settings.serving.kernels),
         _port(settings.host, settings.port),
         _program("tesseract", "reads scanned pages"),
         _program("chromium", "runs the browser tests"),
@@ -62,6 +64,15 @@ def _model(settings: Settings, name: str) -> Check:
     except ModelLoadError as error:
         return Check(f"model {name}", False, False, str(error))
     return Check(f"model {name}", True, False, str(path))
+
+
+def _kernels(choice: KernelChoice) -> Check:
+    try:
+        level = choose_level(choice)
+        compiler = find_compiler()
+    except KernelsUnavailable as error:
+        return Check("kernels", False, False, f"off: {error}; PyTorch computes alone, two to four times slower")
+    return Check("kernels", True, False, f"{level}, built with {compiler} at the first start")
 
 
 def _port(host: str, port: int) -> Check:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from readahead_serving.kernels.build import KernelChoice
+
 
 class ServingSettings(BaseModel):
     """`[serving]` in readahead.toml, `READAHEAD_SERVING__…` in the environment."""
@@ -28,7 +30,7 @@ class ServingSettings(BaseModel):
     weights: Literal["auto", "fp32", "bf16", "int8", "int4"] = "auto"
     """How weights are stored: "auto" as dtype says; int8 halves bf16's memory, int4 halves it again and is slow on long
     prompts."""
-    kernels: Literal["auto", "off", "avx2", "avx512"] = "auto"
+    kernels: KernelChoice = "auto"
     """Compiled kernels: "auto" takes the best that the processor supports, built with g++ at the first start; without a
     compiler, or with "off", PyTorch computes alone."""
     kernels_dir: Path = Path("~/.readahead/kernels")

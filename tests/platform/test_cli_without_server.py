@@ -93,6 +93,13 @@ def test_doctor_tells_what_is_missing(environment: dict[str, str]) -> None:
     assert "readahead models pull" in model["detail"]
 
 
+def test_doctor_tells_why_pytorch_computes_alone(environment: dict[str, str]) -> None:
+    done = readahead("doctor", "--json", environment={**environment, "READAHEAD_SERVING__KERNELS": "off"})
+    (kernels,) = (check for check in json.loads(done.stdout)["checks"] if check["name"] == "kernels")
+    assert not kernels["ok"] and not kernels["required"]
+    assert kernels["detail"].startswith("off: switched off by the setting kernels")
+
+
 @pytest.mark.parametrize("is_open", [True, False])
 def test_a_port_in_use_is_told_before_anything_starts(is_open: bool, environment: dict[str, str]) -> None:
     import socket

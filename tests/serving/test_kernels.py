@@ -106,7 +106,7 @@ def test_without_a_compiler_pytorch_computes_alone_and_it_is_said(
 
 
 def test_a_processor_without_avx2_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("readahead_serving.kernels.opening.supported_levels", list)
+    monkeypatch.setattr(build, "supported_levels", list)
     assert open_kernels("auto", tmp_path).state == "off: this processor lacks AVX2 and FMA on x86-64 Linux"
     assert open_kernels("avx512", tmp_path).state == "off: this processor lacks what kernels=avx512 means"
 

@@ -8,6 +8,7 @@ import msgspec
 
 from readahead_serving.engine.pack_messages import PackCommand, PackEvent
 from readahead_serving.engine.request import AbortRequest, EngineStats, FinishReason, GenerationRequest, TokenLogprobs
+from readahead_serving.kernels.build import KernelChoice
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +17,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     model_path: str
     dtype: Literal["bfloat16", "float32"]
     weights: Literal["auto", "fp32", "bf16", "int8", "int4"]
-    kernels: Literal["auto", "off", "avx2", "avx512"] = "auto"
+    kernels: KernelChoice = "auto"
     kernels_dir: str
     kv_cache_bytes: int
     max_running: int
@@ -43,8 +44,6 @@ class EngineLoaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Tokens of the model's context window."""
     kv_tokens_total: int
     """Tokens that the KV cache holds at most."""
-    kernels: str = "off"
-    """The kernels in use, or why there are none: see `OpenedKernels.state`."""
 
 
 class EngineFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -115,7 +115,6 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         vocab_size=model.config.vocab_size,
         max_positions=model.config.max_positions,
         kv_tokens_total=pool.tokens_total,
-        kernels=opened.state,
     )
     return core, loaded
 

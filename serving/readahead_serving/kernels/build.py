@@ -19,6 +19,9 @@ from readahead_serving.errors import KernelsUnavailable
 Level = Literal["avx512", "avx2"]
 """What a library is compiled for: AVX-512 with bfloat16 products, or AVX2 with FMA."""
 
+KernelChoice = Literal["auto", "off", "avx2", "avx512"]
+"""Which kernels to use; "auto" takes the best that the processor supports."""
+
 BUILD_LIMIT_S = 120
 """After so many seconds a build is given up. It takes 3 on an idle core."""
 KEPT_LIBRARIES = 8
@@ -47,6 +50,22 @@ def supported_levels() -> list[Level]:
     return [level for level, needed in _NEEDED.items() if needed <= flags]
 
 
+def choose_level(choice: KernelChoice) -> Level:
+    """What to compile for.
+
+    Raises:
+        KernelsUnavailable: They are switched off, or the processor lacks what they need.
+    """
+    if choice == "off":
+        raise KernelsUnavailable("switched off by the setting kernels")
+    supported = supported_levels()
+    level = next(iter(supported), None) if choice == "auto" else choice
+    if level is None or level not in supported:
+        wanted = "AVX2 and FMA on x86-64 Linux" if choice == "auto" else f"what kernels={choice} means"
+        raise KernelsUnavailable(f"this processor lacks {wanted}")
+    return level
+
+
 def ensure_library(level: Level, folder: Path, openmp: Path | None) -> Path:
     """The compiled library, built if it is not there yet.
 
@@ -58,17 +77,22 @@ def ensure_library(level: Level, folder: Path, openmp: Path | None) -> Path:
     Raises:
         KernelsUnavailable: There is no compiler, it fails, or the folder can't be written.
     """
-    command = [*_compiler(), *_COMMON, *_LINKED, *_FLAGS[level]]
+    command = [find_compiler(), *_COMMON, *_LINKED, *_FLAGS[level]]
     key = _key(command, openmp)
     found = _kept(folder, level, key)
     return found or _build(command, folder, level, key, openmp)
 
 
-def _compiler() -> list[str]:
+def find_compiler() -> str:
+    """Where the compiler is.
+
+    Raises:
+        KernelsUnavailable: There is none.
+    """
     path = shutil.which(_COMPILER)
     if path is None:
         raise KernelsUnavailable(f"there is no C++ compiler ({_COMPILER}) on this machine")
-    return [path]
+    return path
 
 
 def _sources() -> list[Path]:

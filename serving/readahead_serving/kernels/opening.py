@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from readahead_serving.errors import KernelsUnavailable
-from readahead_serving.kernels.build import Level, ensure_library, supported_levels
+from readahead_serving.kernels.build import KernelChoice, choose_level, ensure_library
 from readahead_serving.kernels.check import is_sound
 from readahead_serving.kernels.library import Kernels
-
-KernelChoice = Literal["auto", "off", "avx2", "avx512"]
-"""Which kernels to use; "auto" takes the best that the processor supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +35,6 @@ def open_kernels(choice: KernelChoice, folder: Path) -> OpenedKernels:
     if not is_sound(kernels):
         return OpenedKernels(None, f"off: the {level} kernels do not compute what PyTorch does")
     return OpenedKernels(kernels, level)
-
-
-def choose_level(choice: KernelChoice) -> Level:
-    """What to compile for.
-
-    Raises:
-        KernelsUnavailable: They are switched off, or the processor lacks what they need.
-    """
-    if choice == "off":
-        raise KernelsUnavailable("switched off by the setting kernels")
-    supported = supported_levels()
-    level = next(iter(supported), None) if choice == "auto" else choice
-    if level is None or level not in supported:
-        wanted = "AVX2 and FMA on x86-64 Linux" if choice == "auto" else f"what kernels={choice} means"
-        raise KernelsUnavailable(f"this processor lacks {wanted}")
-    return level
 
 
 def _load(path: Path) -> Kernels:
