@@ -189,3 +189,27 @@ async def test_a_follow_up_on_documents_is_searched_with_what_it_leans_on_and_sh
     assert chat.choices[0].message.model_extra is not None
     assert chat.choices[0].message.model_extra["readahead"]["conversation"] == told
     assert len([item async for item in sdk.conversations.items.list(made.id)]) == 6
+
+
+async def test_a_stream_tells_what_a_follow_up_became_and_its_reader_stands_at_the_end(
+    gateway: Gateway, manual: Path
+) -> None:
+    await add_document(gateway, "manuals", manual)
+    gateway.llm.script = ["The warranty of the pump lasts 30 months from the day of delivery."]
+    stream = await gateway.sdk().chat.completions.create(
+        model="kb/manuals",
+        messages=[
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": ANSWER},
+            {"role": "user", "content": "And its warranty?"},
+        ],
+        stream=True,
+        extra_body={"readahead": {"profile": {"expertise": "expert", "detail": "low"}}},
+    )
+    told = [chunk.model_extra["readahead"]["event"] async for chunk in stream if chunk.model_extra]
+    whole = f"{QUESTION} And its warranty?"
+    assert [event["type"] for event in told[:4]] == ["route", "question_rewritten", "history", "evidence"]
+    assert told[1] == {"type": "question_rewritten", "question": whole, "rewritten_by": "rules"}
+    assert (told[2]["turns"], told[2]["left_out"]) == (2, 0)
+    asked = gateway.llm.calls[-1].messages[-1].content
+    assert asked.endswith(f"{whole} Answer in one or two sentences, for a reader whose expertise is: expert.")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from readahead_platform.cli import app
 from readahead_platform.commands.evaluate_follow_ups import evaluate_follow_ups
 from readahead_retrieval.errors import QuestionsInvalid
 from readahead_serving.model.tokenizer import Tokenizer
@@ -50,6 +52,12 @@ async def test_ways_are_compared_on_follow_ups_and_on_other_matters_apart(
     assert report.metrics["rules.other_matter.hit@1"] == report.metrics["alone.other_matter.hit@1"] == 1.0
     assert report.intervals.keys() == report.metrics.keys() - {"questions"}
     assert len(replies.prompts) == 1, "the model is asked once, and for what leans only"
+
+
+def test_follow_ups_are_not_asked_without_what_was_said_before_them(tmp_path: Path) -> None:
+    questions = write(tmp_path / "follow_ups.jsonl", LEANING)
+    told = CliRunner().invoke(app, ["eval", "manuals", str(questions), "--search-only"])
+    assert told.exit_code == 2 and "--follow-ups" in told.output
 
 
 def test_a_file_without_histories_is_refused(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ async def _evaluate(kb: str, questions: Path, asking: _Asking, *, as_json: bool)
     from readahead_retrieval.evaluation.runner import evaluate as run
 
     costs, asked = AnswerCosts(), read_questions(questions)
+    if any(question.history for question in asked):
+        raise typer.BadParameter(f"{questions} holds follow-up questions; --follow-ups measures those.")
     asked = asked[:: max(1, len(asked) // (asking.limit or len(asked)))][: asking.limit]
     with GatewayClient.open() as client, progress_view(as_json=as_json) as view:
         path = f"/v1/vector_stores/{id_of(client, kb)}/search"
