@@ -95,6 +95,13 @@ def test_sides_are_the_questions_own(question: str, written: list[str], compared
     assert compared or "generate_analysis" in [each.tool for each in plan.steps]
 
 
+def test_a_comparison_of_nothing_is_no_step_of_a_plain_question() -> None:
+    steps = [step("compare", question=QUESTION, sides=["filter", "filter"]), ASK]
+    tools = [*TOOLS, COMPARE]
+    plan = repair(parse_plan({"steps": steps}, tools), QUESTION, tools, 6)
+    assert [each.tool for each in plan.steps] == ["query_rag_with_context"]
+
+
 def test_a_comparison_is_one_step_that_names_both_sides() -> None:
     question = "Compare the warranty of the pump with that of the mixer."
     steps = [

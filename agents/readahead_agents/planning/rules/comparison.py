@@ -7,15 +7,14 @@ from dataclasses import replace
 from readahead_agents.planning.action_names import ANALYSIS, COMPARE, EVIDENCE, SUMMARY
 from readahead_agents.planning.plan import Step
 from readahead_agents.planning.plan_schema import fits
-from readahead_agents.planning.question_kind import asks_for_summary, compared_sides
+from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_agents.planning.rules.request import Request, Steps
 from readahead_agents.text import words
 
 
 def comparing_steps(steps: Steps, request: Request) -> tuple[Steps, str]:
     """A question that names two sides is compared by `compare`, which searches for each: other queries, analyses and
-    summaries that nobody asked for would only repeat it. Where the question names none, a step that does not either is
-    an analysis."""
+    summaries that nobody asked for would only repeat it."""
     if COMPARE not in request.tools:
         return steps, ""
     sides = compared_sides(request.question)
@@ -25,14 +24,14 @@ def comparing_steps(steps: Steps, request: Request) -> tuple[Steps, str]:
 
 
 def _analysed(steps: Steps, request: Request) -> Steps:
-    analysis = {"question": request.question}
-    mended = (
-        replace(step, tool=ANALYSIS, arguments=analysis)
-        if step.tool == COMPARE and _named(step, request) is None
-        else step
-        for step in steps
-    )
-    return tuple(step for step in mended if step.tool in request.tools)
+    """A comparison of nothing is an analysis where one was asked for, and else a small model's whim."""
+    kept: list[Step] = []
+    for step in steps:
+        if step.tool != COMPARE or _named(step, request) is not None:
+            kept.append(step)
+        elif ANALYSIS in request.tools and asks_for_analysis(request.question):
+            kept.append(replace(step, tool=ANALYSIS, arguments={"question": request.question}))
+    return tuple(kept)
 
 
 def _compared(steps: Steps, request: Request, sides: tuple[str, str]) -> Steps:
