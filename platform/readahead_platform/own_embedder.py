@@ -12,8 +12,13 @@ from typing import Literal
 import numpy as np
 
 from readahead_retrieval.embedding import Embedder, Vectors
+from readahead_retrieval.errors import EmbedderRefused, EmbedderUnavailable
 from readahead_serving.embeddings import EmbeddingModel
+from readahead_serving.errors import EngineBusy, EngineUnavailable, GenerationFailed
 from readahead_serving.settings import ServingSettings
+
+_STALL_S = 600.0
+"""A batch may take; whoever runs a command sees it hang, and no other waits behind it."""
 
 
 class OwnEmbedder:
@@ -33,7 +38,12 @@ class OwnEmbedder:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         sequences = await asyncio.to_thread(self._model.tokenize, texts)
-        rows = b"".join(await self._model.embed(sequences))
+        try:
+            rows = b"".join(await self._model.embed(sequences))
+        except (EngineBusy, EngineUnavailable) as error:
+            raise EmbedderUnavailable(str(error)) from error
+        except GenerationFailed as error:
+            raise EmbedderRefused(str(error)) from error
         vectors = np.frombuffer(rows, dtype="<f4").reshape(len(texts), self.dimension)
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
@@ -46,9 +56,7 @@ async def own_embedder(path: Path, settings: ServingSettings) -> AsyncIterator[E
         ModelLoadError: The folder holds none.
     """
     threads = len(os.sched_getaffinity(0))
-    model = await EmbeddingModel.start(
-        path.name, path, threads=threads, dtype=settings.dtype, stall_s=settings.embedding_stall_s
-    )
+    model = await EmbeddingModel.start(path.name, path, threads=threads, dtype=settings.dtype, stall_s=_STALL_S)
     try:
         yield OwnEmbedder(model)
     finally:

@@ -169,7 +169,11 @@ def _begins_paragraph(previous: Line, line: Line, column: _Column, ended: bool) 
         return True
     short = previous.x1 < column.right - 0.15 * (column.right - column.left)
     indented = line.x0 - previous.x0 > 0.7 * line.size
-    return ended and (short or indented)
+    if ended:
+        return short or indented
+    # Behind the last entry of a list, which seldom has a full stop; a full line goes on below its number.
+    outdented = previous.x0 - line.x0 > 0.3 * line.size
+    return short and outdented and bool(_LABEL.match(previous.cells[0].words[0].text))
 
 
 def _joined_cells(line: Line) -> list[list[Segment]]:
