@@ -10,7 +10,16 @@ from typing import get_args
 
 import pytest
 
-from readahead_agents.events import Answered, CitationFound, PlanMade, StepFinished, StepStarted, Token
+from readahead_agents.events import (
+    Answered,
+    CitationFound,
+    PlanMade,
+    QuestionRewritten,
+    Replanned,
+    StepFinished,
+    StepStarted,
+    Token,
+)
 from readahead_agents.llm.base import TokenUsage
 from readahead_platform.routing.route import Route, RouteChosen
 from readahead_platform.web.prose import answer_html
@@ -19,7 +28,14 @@ from readahead_platform.web.sign_in_links import MAX_OPEN, SignInLinks
 from readahead_platform.web.sources import marks, number_sources
 from readahead_platform.web.suggestions import suggestions
 from readahead_platform.web.turns import HISTORY_TURNS, MAX_CONVERSATIONS, MAX_TURNS, Tab, Turn, messages_for
-from readahead_platform.web.wording import ROUTE_NAMES, document_line, progress, unread_line
+from readahead_platform.web.wording import (
+    ROUTE_NAMES,
+    can_be_read_ahead,
+    document_line,
+    progress,
+    unread_line,
+    whole_text_line,
+)
 from readahead_retrieval.types import Box, Citation, Document, DocumentState
 
 
@@ -89,7 +105,9 @@ def test_a_turn_follows_the_events_of_an_agent_run() -> None:
     turn = Turn("q")
     for event in (
         RouteChosen("agent", "why"),
-        PlanMade((), "first this", ("then that",)),
+        QuestionRewritten("q of that", "rules"),
+        PlanMade((), "first this", ("then that",), ("a server is away",)),
+        Replanned("it came to nothing"),
         StepStarted("s1", "query_rag_with_context", {"question": "which?"}),
         StepStarted("s2", "generate_analysis", {}),
         StepFinished("s1", "query_rag_with_context", False, "it failed", 12.0),
@@ -102,9 +120,12 @@ def test_a_turn_follows_the_events_of_an_agent_run() -> None:
         ("which?", False, "it failed"),
         ("", None, ""),
     ]
-    assert (turn.answer, len(turn.citations), turn.reasoning) == ("Yes.", 1, "first this")
-    turn.apply(Answered("Yes!", (), TokenUsage(), "length", covered=True))
+    assert (turn.answer, len(turn.citations)) == ("Yes.", 1)
+    assert turn.asked_as == "q of that"
+    assert turn.remarks == ("first this", "then that", "a server is away", "A new plan, because: it came to nothing")
+    turn.apply(Answered("Yes!", (), TokenUsage(), "length", covered=True, notes=("one left out",)))
     turn.done = True
+    assert turn.notes == ("one left out",)
     assert (turn.answer, turn.citations, turn.cut_short, turn.unsupported) == ("Yes!", (), True, True)
 
 
@@ -149,6 +170,23 @@ def test_unread_pages_are_listed_and_the_rest_counted() -> None:
     assert unread_line(searchable) == ""
     assert unread_line(replace(searchable, pages_unread=(2,))).startswith("Without readable text: page 2 ")
     assert "1, 2, 3, 4, 5, 6 and 3 more" in unread_line(replace(searchable, pages_unread=tuple(range(1, 10))))
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "button"),
+    [
+        ("building", "reading the whole text, 43%", False),
+        ("resident", "has read the whole text (1 token)", False),
+        ("on_disk", "on disk (1 token)", False),
+        ("stale", "have changed", True),
+        ("failed", "could not be read ahead: out of memory", True),
+    ],
+)
+def test_every_state_of_a_pack_has_a_sentence(state: str, told: str, button: bool) -> None:
+    pack = {"state": state, "progress": 0.43, "tokens": 1, "reason": "out of memory"}
+    assert told in whole_text_line(pack)
+    assert can_be_read_ahead(pack) is button
+    assert "has not read" in whole_text_line(None)
 
 
 def test_suggestions_come_from_searchable_documents() -> None:

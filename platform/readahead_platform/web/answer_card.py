@@ -35,6 +35,7 @@ class AnswerCard:
                     block("ra-dot", "span")
             self._prose = ui.html("", sanitize=True).classes("ra-prose")
             self._prose.on("click", self._on_mark, js_handler=_MARK_CLICK)
+            self._notes = block("ra-remarks", "ul").props('aria-label="Notes on the answer"')
             self._note = block("ra-note")
             self._error = ui.label().classes("ra-error").props('role="alert"')
             self._chips = block("ra-chips").props('aria-label="Sources"')
@@ -53,12 +54,13 @@ class AnswerCard:
         self._error.text, self._error.visible = turn.error, bool(turn.error)
         self._actions.visible = turn.done
         self._steps.refresh()
-        drawn = (len(turn.citations), turn.route, turn.done, turn.covered, turn.stopped)
+        drawn = (len(turn.citations), turn.route, turn.asked_as, turn.done, turn.covered, turn.stopped)
         if drawn != self._drawn:
             self._drawn = drawn
             self._draw_route()
             self._draw_chips()
             self._draw_note()
+            self._draw_notes()
 
     @property
     def is_done(self) -> bool:
@@ -78,6 +80,8 @@ class AnswerCard:
         with self._route:
             text(ROUTE_NAMES[self._turn.route.chosen], "ra-route__name", "span")
             text(self._turn.route.why, "ra-route__why", "span")
+            if self._turn.asked_as:
+                text(f"Asked as: {self._turn.asked_as}", "ra-route__why", "span")
 
     def _draw_chips(self) -> None:
         self._chips.clear()
@@ -108,6 +112,12 @@ class AnswerCard:
                 with self._note, block("ra-badge"):
                     ui.icon(icon)
                     ui.label(note)
+
+    def _draw_notes(self) -> None:
+        self._notes.clear()
+        with self._notes:
+            for note in self._turn.notes:
+                text(note, "ra-remark", "li")
 
     async def _on_mark(self, event: events.GenericEventArguments) -> None:
         found = [source for source in self._sources if source.number == event.args]

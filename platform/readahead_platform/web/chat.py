@@ -15,6 +15,7 @@ from readahead_platform.web.elements import block, text
 from readahead_platform.web.suggestions import suggestions
 from readahead_platform.web.turns import Tab, Turn, messages_for
 from readahead_platform.web.visitor import Visitor
+from readahead_platform.web.wording import problem_line
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 _REDRAW_S = 0.06
@@ -111,7 +112,7 @@ class Chat:
         except asyncio.CancelledError:
             turn.stopped = True
         except Exception as error:  # noqa: BLE001 - the top-level loop of an answer: any error becomes a sentence
-            turn.error = to_api_error(error).message
+            turn.error = problem_line(to_api_error(error))
 
     async def _stream(self, kb: KnowledgeBase, earlier: list[Turn], turn: Turn) -> None:
         visitor = self._visitor

@@ -41,12 +41,15 @@ class Composer:
         for button, kind in ((self._send_button, "main"), (self._stop_button, "stop")):
             button.props("unelevated no-caps").classes(f"ra-button ra-button--{kind}")
         self.set_busy(False)
+        self.set_enabled(False)  # until it is known whom to ask: what is sent before would be lost
 
     def _build_routes(self) -> None:
         routes = ui.toggle(dict(ROUTES), value=self._tab.route).classes("ra-routes")
         routes.props('unelevated no-caps dense toggle-color="ra" toggle-text-color="ra" aria-label="How to answer"')
         with routes:
-            ui.tooltip("Auto decides; Search asks once; Agent works in steps").props("delay=700")
+            ui.tooltip(
+                "Auto decides; Search asks once; Whole text reads what the model has read ahead; Agent works in steps"
+            ).props("delay=700")
 
         def choose(event: events.ValueChangeEventArguments[RequestedRoute]) -> None:
             self._tab.route = event.value

@@ -31,6 +31,7 @@ class DocumentRow:
                 self._name.props["title"] = document.name
                 self._line = ui.label().classes("ra-document__line").props('role="status"')
                 self._unread = ui.label().classes("ra-document__unread")
+                self._notes = ui.label().classes("ra-document__unread")
                 with block("ra-bar") as self._bar:
                     self._fill = block("ra-bar__fill")
                 self._build_password()
@@ -60,6 +61,8 @@ class DocumentRow:
         self._line.text = document_line(document)
         self._unread.text = unread_line(document)
         self._unread.visible = bool(self._unread.text)
+        self._notes.text = " ".join(document.notes)
+        self._notes.visible = bool(document.notes)
         self._bar.visible = not document.finished
         self._fill.style(f"width: {progress(document) * 100:.0f}%")
         self._lock.visible = failed and document.error_code == "password_required"

@@ -13,6 +13,7 @@ from readahead_platform.web.turns import Tab
 from readahead_platform.web.upload import Upload
 from readahead_platform.web.viewer import Viewer
 from readahead_platform.web.visitor import Visitor, sign_out
+from readahead_platform.web.whole_text import WholeText
 from readahead_retrieval.types import KnowledgeBase
 
 
@@ -45,6 +46,7 @@ class Page:
             text("Documents", "ra-section__title", "h2")
         self._upload = Upload(visitor, lambda file_id: self._documents.add(file_id))
         self._documents = Documents(visitor, self._documents_changed)
+        self._whole_text = WholeText(visitor)
         with block("ra-side__foot"):
             ThemeButton()
             icon_button("logout", "Sign out", _leave)
@@ -61,10 +63,12 @@ class Page:
         self._side.classes(remove="ra-side--open")
         self._upload.show(kb is not None)
         await self._documents.show(self._tab.kb_id)
+        await self._whole_text.show(kb)
         await self._chat.show(kb)
 
     async def _documents_changed(self) -> None:
         await self._kbs.refresh()
+        await self._whole_text.look()
         await self._chat.refresh_welcome()
 
     async def _start_over(self) -> None:

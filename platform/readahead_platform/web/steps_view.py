@@ -29,20 +29,25 @@ class StepsView:
     def refresh(self) -> None:
         turn = self._turn
         planning = turn.route is not None and turn.route.chosen == "agent" and not turn.done
-        drawn = (planning, len(turn.steps), sum(step.ok is not None for step in turn.steps), turn.reasoning, turn.done)
+        drawn = (
+            planning,
+            len(turn.steps),
+            sum(step.ok is not None for step in turn.steps),
+            len(turn.remarks),
+            turn.done,
+        )
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        self._details.visible = planning or bool(turn.steps or turn.reasoning)
+        self._details.visible = planning or bool(turn.steps or turn.remarks)
         self._details.props["open"] = not turn.done
         finished = [step.elapsed_ms for step in turn.steps if step.ok is not None]
         under_way = "Working in steps" if turn.steps else "Making a plan"
         self._summary.text = steps_line(finished) if turn.done else under_way
         self._list.clear()
         with self._list:
-            for line in (turn.reasoning, *turn.repairs):
-                if line:
-                    self._remark(line)
+            for line in turn.remarks:
+                self._remark(line)
             for step in turn.steps:
                 self._step(step)
 

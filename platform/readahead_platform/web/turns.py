@@ -11,6 +11,8 @@ from readahead_agents.events import (
     Answered,
     CitationFound,
     PlanMade,
+    QuestionRewritten,
+    Replanned,
     StepFinished,
     StepStarted,
     Token,
@@ -49,8 +51,12 @@ class Turn:
     question: str
     answer: str = ""
     route: RouteChosen | None = None
-    reasoning: str = ""
-    repairs: tuple[str, ...] = ()
+    asked_as: str = ""
+    """The question as it was searched for, where it leans on an earlier one."""
+    remarks: tuple[str, ...] = ()
+    """How the plan came about, one sentence each."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the answer, or is to be known of it."""
     steps: list[Step] = field(default_factory=list)
     citations: tuple[Citation, ...] = ()
     covered: bool = True
@@ -65,8 +71,12 @@ class Turn:
         match event:
             case RouteChosen():
                 self.route = event
-            case PlanMade(reasoning=reasoning, repairs=repairs):
-                self.reasoning, self.repairs = reasoning, repairs
+            case QuestionRewritten(question=question):
+                self.asked_as = question
+            case PlanMade(reasoning=reasoning, repairs=repairs, missing=missing):
+                self.remarks += tuple(line for line in (reasoning, *repairs, *missing) if line)
+            case Replanned(reason=reason):
+                self.remarks += (f"A new plan, because: {reason}",)
             case StepStarted(step=step, tool=tool, arguments=arguments):
                 self.steps.append(Step(step, tool, str(arguments.get("question") or "")))
             case StepFinished():
@@ -77,6 +87,7 @@ class Turn:
                 self.citations += (citation,)
             case Answered():
                 self.answer, self.citations, self.covered = event.answer, event.citations, event.covered
+                self.notes = event.notes
                 self.cut_short = event.finish_reason == "length"
             case _:
                 pass  # evidence is shown by the citations drawn from it

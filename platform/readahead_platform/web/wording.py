@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from readahead_platform.errors import ApiError
 from readahead_platform.routing.route import Route
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
@@ -11,8 +13,12 @@ TOOLS = {
     "query_rag_with_context": "Search the documents",
     "generate_analysis": "Analyse what was found",
     "generate_summary": "Summarise what was found",
+    "generate_profile_based_response": "Write it for the reader",
+    "query_cag": "Ask the whole text",
+    "compare": "Compare, each side by itself",
+    "extract_table": "Take out the tables",
 }
-ROUTES = {"auto": "Auto", "rag": "Search", "agent": "Agent"}
+ROUTES = {"auto": "Auto", "rag": "Search", "cag": "Whole text", "agent": "Agent"}
 """Those that a person may choose."""
 ROUTE_NAMES: Mapping[Route, str] = {"cag": "Whole text", "rag": "Search", "agent": "Agent"}
 _FEW = 6
@@ -53,6 +59,38 @@ def unread_line(document: Document) -> str:
     return f"Without readable text: {plural} {listed}{more} (scanned?)"
 
 
+def whole_text_line(pack: Mapping[str, Any] | None) -> str:
+    """Where a knowledge base's pack stands; None where it has none."""
+    match pack:
+        case None:
+            return "The model has not read the whole text ahead."
+        case {"state": "building"}:
+            return f"The model is reading the whole text, {pack['progress']:.0%}"
+        case {"state": "resident"}:
+            return f"The model has read the whole text ({_count(pack['tokens'], 'token')})."
+        case {"state": "on_disk"}:
+            return f"The whole text is read and on disk ({_count(pack['tokens'], 'token')})."
+        case {"state": "stale"}:
+            return "The documents have changed since the model read the whole text."
+        case _:
+            return f"The whole text could not be read ahead: {pack.get('reason') or pack['state']}."
+
+
+def is_being_read_ahead(pack: Mapping[str, Any] | None) -> bool:
+    return pack is not None and pack["state"] == "building"
+
+
+def can_be_read_ahead(pack: Mapping[str, Any] | None) -> bool:
+    return pack is None or pack["state"] in {"stale", "failed"}
+
+
+def problem_line(error: ApiError) -> str:
+    """Why there is no answer, in the words of the page."""
+    if error.code == "pack_unavailable":
+        return "The model has not read the whole text ahead: have it done below the documents, or choose Auto."
+    return error.message
+
+
 def progress(document: Document) -> float:
     """0–1, for a bar: reading is the first half, embedding most of the second."""
     read = document.pages_done / document.pages if document.pages else 0.0
@@ -78,6 +116,8 @@ def tool_name(tool: str) -> str:
 
 def steps_line(steps: Sequence[float]) -> str:
     """ "3 steps, 2.1 s" from the milliseconds of finished steps."""
+    if not steps:
+        return "No step was taken"
     return f"{_count(len(steps), 'step')}, {sum(steps) / 1000:.1f} s"
 
 
