@@ -81,14 +81,18 @@ class GatewayClient:
             raise CommandRefused(f"{path} cannot be read: {error.strerror or error}.", "unreadable_file") from error
 
     def stream_chat(self, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The chunks of a streamed chat completion.
+        """The chunks of a streamed chat completion; raises as `stream`."""
+        return self.stream("/v1/chat/completions", body)
+
+    def stream(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The objects of a stream.
 
         Raises:
             CommandFailed: The gateway refused, or ended the stream with an error.
         """
         with (
             self._reaching_it(),
-            self._http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as response,
+            self._http.stream("POST", path, json={**body, "stream": True}) as response,
         ):
             if response.status_code != 200:
                 response.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -220,6 +221,29 @@ async def test_a_call_that_may_change_something_waits_until_somebody_who_may_wri
             assert told in events[-1]["answer"] and ANSWER in events[-1]["answer"]
             again = await http.post(decision, json={"approve": True})
             assert (again.status_code, again.json()["error"]["code"]) == (404, "approval_not_found")
+        shown = await at_a_terminal(gateway, tmp_path, "ask", "manuals", LOGGED["question"], "--route", "agent")
+        assert "entered Halden" in shown and "manual.pdf, page 1" in shown
+
+
+async def at_a_terminal(gateway: Gateway, home: Path, *command: str) -> str:
+    """What the command line prints where somebody sits, who says yes when asked."""
+    master, terminal = os.openpty()
+    variables = {"READAHEAD_URL": gateway.url, "READAHEAD_API_KEY": gateway.key, "READAHEAD_HOME": str(home / "none")}
+    program = [sys.executable, "-m", "readahead_platform.cli", *command]
+    pipe = asyncio.subprocess.PIPE
+    env = {**os.environ, **variables}
+    process = await asyncio.create_subprocess_exec(*program, stdin=terminal, stdout=pipe, stderr=pipe, env=env)
+    os.close(terminal)
+    try:
+        assert process.stderr is not None
+        asked = await process.stderr.readuntil(b"[y/N]")
+        assert b'Call log__enter with {"pump": "Halden"}?' in asked
+        os.write(master, b"y\n")
+        shown, _ = await process.communicate()
+    finally:
+        os.close(master)
+    assert process.returncode == 0
+    return shown.decode()
 
 
 async def outcome(http: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from readahead_platform.commands.ask_run import show_run
+from readahead_platform.commands.events import show_event, show_sources
 from readahead_platform.commands.output import AsJson, print_json
 from readahead_platform.errors import CommandRefused
 
@@ -27,9 +30,14 @@ def ask(
     route: Annotated[RouteOption, typer.Option(help="How to answer.")] = RouteOption.AUTO,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a knowledge base; prints the answer, then its citations."""
+    """Ask a knowledge base; prints the answer, then its citations. In a terminal, the agent asks before calls that may
+    change something."""
     from readahead_platform.client import GatewayClient
 
+    if route is RouteOption.AGENT and not as_json and sys.stdin.isatty():
+        with GatewayClient.open() as client:
+            show_run(client, kb, question)
+        return
     body = {
         "model": f"kb/{kb}",
         "messages": [{"role": "user", "content": question}],
@@ -70,43 +78,9 @@ def _show(chunks: Iterable[Mapping[str, Any]]) -> None:
     for chunk in chunks:
         event = chunk.get("readahead", {}).get("event")
         if event:
-            _show_event(event)
+            show_event(event)
         for choice in chunk["choices"]:
             typer.echo(choice["delta"].get("content") or "", nl=False)
             if "readahead" in choice["delta"]:
                 typer.echo()
-                _show_sources(choice["delta"]["readahead"])
-
-
-def _show_event(event: Mapping[str, Any]) -> None:
-    """To stderr, so that the answer alone can be piped."""
-    match event["type"]:
-        case "route":
-            typer.secho(f"route: {event['chosen']} ({event['why']})", err=True, dim=True)
-        case "plan":
-            typer.secho(f"plan: {len(event['steps'])} steps ({event['reasoning']})", err=True, dim=True)
-        case "step_started":
-            typer.secho(f"step {event['step']}: {event['tool']}", err=True, dim=True)
-        case "step_finished":
-            outcome = "done" if event["ok"] else "failed"
-            typer.secho(
-                f"step {event['step']}: {outcome} in {event['elapsed_ms']:.0f} ms: {event['summary']}",
-                err=True,
-                dim=True,
-            )
-
-
-def _show_sources(readahead: Mapping[str, Any]) -> None:
-    for note in readahead["notes"]:
-        typer.secho(f"note: {note}", err=True, dim=True)
-    if readahead["citations"]:
-        typer.echo("\nSources:")
-    for number, citation in enumerate(readahead["citations"], start=1):
-        quote = " ".join(citation["quote"].split())
-        typer.echo(f"  [{number}] {citation['document']}, page {_page(citation)}: “{quote}”")
-
-
-def _page(citation: Mapping[str, Any]) -> str:
-    """The page as a viewer counts it, and what is printed on it where that differs: as in the answers."""
-    number, label = str(citation["page"]), citation["page_label"]
-    return number if label in ("", number) else f"{number} (“{label}”)"
+                show_sources(choice["delta"]["readahead"])
