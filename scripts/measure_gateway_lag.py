@@ -278,7 +278,7 @@ def serve_models(port: int) -> None:
             Route("/health/ready", nothing),
         ]
     )
-    uvicorn.run(app, port=port, log_level="error")
+    uvicorn.run(app, port=port, log_level="critical")  # who leaves at the end is no news
 
 
 def embedding(text: str) -> str:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from readahead_retrieval.flat_words import FlatWords
 from readahead_retrieval.types import Box, Word
 
 
 def line_boxes(words: Sequence[Word], start: int, end: int) -> tuple[Box, ...]:
     """One box for each line of `text[start:end]`, in reading order."""
     lines: list[Box] = []
-    for word in words:
-        if word.end <= start or word.start >= end:
-            continue
+    for word in _within(words, start, end):
         if lines and _continues(lines[-1], word.box):
             lines[-1] = _union(lines[-1], word.box)
         else:
             lines.append(word.box)
     return tuple(lines)
+
+
+def _within(words: Sequence[Word], start: int, end: int) -> Sequence[Word]:
+    if isinstance(words, FlatWords):
+        return words.within(start, end)
+    return [word for word in words if word.end > start and word.start < end]
 
 
 def _continues(line: Box, box: Box) -> bool:

@@ -19,6 +19,11 @@ class FlatWords(Sequence[Word]):
         assert len(numbers) % FIELDS == 0
         self.numbers = numbers
 
+    def within(self, start: int, end: int) -> list[Word]:
+        """Those of which a part stands in `text[start:end]`; no other is made."""
+        bounds = zip(self.numbers[::FIELDS], self.numbers[1::FIELDS], strict=True)
+        return [self[i] for i, (left, right) in enumerate(bounds) if right > start and left < end]
+
     def __len__(self) -> int:
         return len(self.numbers) // FIELDS
 

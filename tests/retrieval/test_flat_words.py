@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from readahead_retrieval.boxes import line_boxes
 from readahead_retrieval.flat_words import FlatWords
 from readahead_retrieval.store.codec import decode_words, encode_words
 
@@ -24,3 +25,11 @@ def test_flat_words_are_written_as_the_same_words_one_by_one(places: list[tuple[
     assert len(decode_words(encode_words(flat))) == len(places)
     assert flat == tuple(flat)
     assert tuple(flat[1:]) == tuple(flat)[1:]
+
+
+@given(st.lists(PLACES, max_size=20), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_lines_are_drawn_around_flat_words_as_around_the_same_words_one_by_one(
+    places: list[tuple[float, ...]], start: int, end: int
+) -> None:
+    flat = FlatWords([number for place in places for number in place])
+    assert line_boxes(flat, start, end) == line_boxes(tuple(flat), start, end)

@@ -28,11 +28,11 @@ def _encode_flat(words: FlatWords) -> bytes:
     return msgspec.msgpack.encode(table.astype(np.int64).ravel().tolist())
 
 
-def decode_words(data: bytes) -> tuple[Word, ...]:
-    flat = _integers.decode(data)
-    return tuple(
-        Word(flat[i], flat[i + 1], Box(*(n / _SCALE for n in flat[i + 2 : i + 6]))) for i in range(0, len(flat), 6)
-    )
+def decode_words(data: bytes) -> Sequence[Word]:
+    """Made when they are asked for: each sentence of an answer is held against pages of a thousand words."""
+    table = np.asarray(_integers.decode(data), dtype=np.float64).reshape(-1, FIELDS)
+    table[:, 2:] /= _SCALE
+    return FlatWords(table.ravel().tolist())
 
 
 def encode_headings(headings: Sequence[Heading]) -> bytes:
