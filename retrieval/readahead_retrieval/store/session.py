@@ -17,6 +17,8 @@ from readahead_retrieval.store.full_disk import disk_errors
 from readahead_retrieval.store.sqlite_driver import open_connection
 
 BUSY_TIMEOUT_MS = 30_000
+SQLITE_CONNECTIONS = 24
+"""Kept open; as many more are opened in need. Each is a thread, whose start the event loop waits for."""
 
 
 class Database:
@@ -85,7 +87,12 @@ def sqlite_url(path: Path) -> str:
 def _create_engine(url: str) -> AsyncEngine:
     if not url.startswith("sqlite"):
         return create_async_engine(url, pool_pre_ping=True)
-    engine = create_async_engine(url, connect_args={"async_creator_fn": open_connection})
+    engine = create_async_engine(
+        url,
+        pool_size=SQLITE_CONNECTIONS,
+        max_overflow=SQLITE_CONNECTIONS,
+        connect_args={"async_creator_fn": open_connection},
+    )
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
