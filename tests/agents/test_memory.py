@@ -72,8 +72,9 @@ def test_a_name_that_only_the_answer_brought_in_goes_along() -> None:
     assert joined("그건 누가 썼나요?", korean).endswith("그건 누가 썼나요? (우물가의 고양이)")
 
 
-def test_a_pasted_text_is_not_joined_with_what_follows() -> None:
+def test_a_pasted_text_stands_by_itself_and_is_not_joined_with_what_follows() -> None:
     assert joined("And why?", turns("word " * 500, "Hm.")) == "And why?"
+    assert not leans("And this is what they wrote: " + "word " * 500)
 
 
 @pytest.mark.parametrize(

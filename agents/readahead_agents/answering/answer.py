@@ -84,7 +84,7 @@ async def answer(
     query, evidence = await find_evidence(source, question, history, options.top_k)
     if query != question:
         yield QuestionRewritten(query, "rules")
-    if not await is_covered(source, query, evidence):
+    if not await is_covered(source, question, evidence):
         for told in not_covered(source, evidence):
             yield told
         return
@@ -102,13 +102,14 @@ async def find_evidence(
     source: EvidenceSource, question: str, history: Sequence[Message], top_k: int | None = None
 ) -> tuple[str, list[Evidence]]:
     """The passages for a question, and the query that found them: a question that finds nothing by itself is searched
-    together with what was asked before it, whether it looks like a follow-up or not."""
+    together with what was asked before it, whether it looks like a follow-up or not. What comes of that must bear on
+    the question itself, as it always bears on the one before."""
     found = await source.search(question, top_k)
     query = joined(question, history)
     if query == question or source.covers(question, found):
         return question, found
     together = await source.search(query, top_k)
-    return (query, together) if source.covers(query, together) else (question, found)
+    return (query, together) if source.covers(question, together) else (question, found)
 
 
 async def pack_question(

@@ -44,6 +44,8 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+)$")
 
 def leans(question: str) -> bool:
     """Whether a question says too little without the turns before it: "And in winter?", "Who makes it?"."""
+    if len(question) > MAX_CHARS:
+        return False
     if _OPENING.match(question) or _KOREAN_PRONOUN.search(question) or _KOREAN_ELLIPSIS.search(question):
         return True
     told = _telling_words(question)

@@ -28,27 +28,26 @@ async def rewritten(llm: LanguageModel, question: str, history: Sequence[Message
     Raises:
         LanguageModelError: The model fails.
     """
+    asked = next(turn.content for turn in reversed(history) if turn.role == "user")[-MAX_TURN_CHARS:]
+    answered = next((turn.content for turn in reversed(history) if turn.role == "assistant"), "")[:MAX_TURN_CHARS]
     options = CompletionOptions(max_tokens=MAX_TOKENS, stop=("\n",), timeout_s=TIMEOUT_S)
     text, usage = "", TokenUsage()
-    async with aclosing(llm.stream(_messages(question, history), options)) as chunks:
+    async with aclosing(llm.stream(_messages(asked, answered, question), options)) as chunks:
         async for chunk in chunks:
             text += chunk.text
             usage = chunk.usage or usage
     rewrite = text.strip().strip('"“”')
-    return (rewrite if is_faithful(rewrite, question, history) else None), usage
+    return (rewrite if is_faithful(rewrite, question, f"{asked}\n{answered}") else None), usage
 
 
-def is_faithful(rewrite: str, question: str, history: Sequence[Message]) -> bool:
-    """Whether a rewrite keeps what the question says, adds only what the conversation said, and stands by itself."""
+def is_faithful(rewrite: str, question: str, before: str) -> bool:
+    """Whether a rewrite keeps what the question says, adds only what was said before, and stands by itself."""
     kept, said = key_terms(question), said_terms(rewrite)
-    of_all = said_terms("\n".join([question, *(turn.content for turn in history)]))
     stands = rewrite.endswith(("?", "？")) and bool(said - kept) and not leans(rewrite)
-    return stands and kept <= said <= of_all
+    return stands and kept <= said <= said_terms(f"{question}\n{before}")
 
 
-def _messages(question: str, history: Sequence[Message]) -> list[Message]:
-    asked = next(turn.content for turn in reversed(history) if turn.role == "user")
-    answered = next((turn.content for turn in reversed(history) if turn.role == "assistant"), "")
+def _messages(asked: str, answered: str, question: str) -> list[Message]:
     first, first_rewrite, second, second_rewrite = _EXAMPLES
     return [
         Message("system", prompt("follow_up_system").substitute()),
@@ -61,5 +60,4 @@ def _messages(question: str, history: Sequence[Message]) -> list[Message]:
 
 
 def _shown(asked: str, answered: str, question: str) -> str:
-    asked, answered = asked[-MAX_TURN_CHARS:], answered[:MAX_TURN_CHARS]
     return prompt("follow_up_user").substitute(asked=asked, answered=answered, question=question)

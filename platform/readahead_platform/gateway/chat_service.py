@@ -76,17 +76,19 @@ class ChatService:
             found,
             self._score_floor,
             self._settings.link_hosts,
-            follow_ups={asked.question: question},
+            standalone={question: asked.question},
         )
         routed = await self._router.choose(Asked(tenant, found, asked.question, route, options), source)
         yield routed.chosen
         if asked.by is not None:
             yield QuestionRewritten(asked.question, asked.by)
         if routed.chosen.chosen == "cag":
-            events = self._run_on_pack(routed, source, asked.question, history, options)
+            events = self._run_on_pack(routed, source, question, history, options)
         else:
             held = await self._held(tenant, routed)
-            events = self._run(routed.chosen.chosen, source, asked.question, history, options, held)
+            # plans and their steps see no history
+            whole = asked.question if routed.chosen.chosen == "agent" else question
+            events = self._run(routed.chosen.chosen, source, whole, history, options, held)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield replace(event, usage=event.usage + asked.usage) if isinstance(event, Answered) else event

@@ -24,8 +24,8 @@ class LibrarySource:
     link_hosts: tuple[str, ...] = ()
     document_ids: tuple[str, ...] | None = None
     """The documents that are searched; None means all."""
-    follow_ups: Mapping[str, str] = field(default_factory=dict)
-    """Questions that were made to stand by themselves, and what was asked in their place."""
+    standalone: Mapping[str, str] = field(default_factory=dict)
+    """What is searched for in the place of a question that leans on the turns before it."""
     found: dict[tuple[str, int | None], list[Evidence]] = field(default_factory=dict, compare=False)
     """Searches made before: the route is chosen by what the answer then stands on."""
 
@@ -34,6 +34,7 @@ class LibrarySource:
         return self.kb.name
 
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
+        query = self.standalone.get(query, query)
         if (query, top_k) not in self.found:
             found = await self.library.search(self.tenant, self.kb.id, query, top_k, self.document_ids)
             if len(self.found) == MAX_REMEMBERED:
@@ -52,6 +53,5 @@ class LibrarySource:
         return await self.library.nearness(question, texts)
 
     def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
-        """A follow-up is covered by what bears on its own words too: nothing has to hold those of the turns before."""
-        asked = (question, self.follow_ups.get(question, question))
-        return max(relevance(each, evidence) for each in asked) >= self.score_floor
+        """By the question's own words: whatever is asked behind them, the turns before a follow-up were answered."""
+        return relevance(question, evidence) >= self.score_floor
