@@ -41,9 +41,12 @@ clean: ## remove the environment and caches (documents and models stay)
 # network.
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Readahead needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
+	@echo "Making the environment in $(VENV)."
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing some 120 packages, PyTorch among them. After the downloads pip writes their files for a minute or more,"
+	@echo "without a word, and is not stuck."
 	$(PIP) install --progress-bar on -c constraints.txt -e .
 	@touch $@
 

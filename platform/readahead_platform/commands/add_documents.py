@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ def add_documents(
 ) -> list[dict[str, Any]]:
     """The documents in the order of `files`, each as `document_summary` has it; what is refused stops no other.
 
-    With `replace` a file takes the place of one of its name that was there before, once it is searchable; files of one
-    name within `files`, which come from different folders, stay side by side.
+    With `replace` a file takes the place of one of its name that was there before, once it is searchable (`replaced`
+    tells it); files of one name within `files`, which come from different folders, stay side by side.
     """
     names = Counter(path.name for path in files)
     base = f"/v1/vector_stores/{store}/files"
+    before = {one["document_id"]: one["document"] for one in client.entries(base, limit=10_000)} if replace else {}
     with progress_view(as_json=as_json) as view:
         added: list[str | dict[str, Any]] = []
         for path in files:
@@ -37,7 +38,15 @@ def add_documents(
             except CommandRefused as refusal:
                 view.update(path.name, "failed", 0, 0)
                 added.append(_refused(path, refusal))
-        return [one if isinstance(one, dict) else _watch(client, f"{base}/{one}", view) for one in added]
+        ended = [one if isinstance(one, dict) else _watch(client, f"{base}/{one}", view) for one in added]
+    return [one | {"replaced": _took_a_place(one, before, names)} for one in ended]
+
+
+def _took_a_place(document: Mapping[str, Any], before: Mapping[str, str], names: Mapping[str, int]) -> bool:
+    """Whether another file of its name was there, and is there no more: one that may have come from another folder."""
+    name = document["document"]
+    is_new = document["state"] == "searchable" and document["document_id"] not in before
+    return is_new and names.get(name) == 1 and name in before.values()
 
 
 def _refused(path: Path, refusal: CommandRefused) -> dict[str, Any]:

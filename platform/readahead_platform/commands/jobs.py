@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from readahead_platform.commands.output import AsJson, print_json, print_table
+from readahead_platform.commands.output import AsJson, counted, print_json, print_table
 
 if TYPE_CHECKING:
     from readahead_platform.client import GatewayClient
@@ -79,8 +79,8 @@ def _state(job: dict[str, Any]) -> str:
 def _done(job: dict[str, Any]) -> str:
     """Pages while it is read, chunks afterwards."""
     if job["chunks"]:
-        return f"{job['chunks_done']}/{job['chunks']} chunks"
-    return f"{job['pages_done']}/{job['pages']} pages"
+        return f"{job['chunks_done']} of {counted(job['chunks'], 'chunk')}"
+    return f"{job['pages_done']} of {counted(job['pages'], 'page')}"
 
 
 def _reason(job: dict[str, Any]) -> str:

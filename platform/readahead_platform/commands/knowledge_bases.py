@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from readahead_platform.commands.output import AsJson, examples, print_json, print_table
+from readahead_platform.commands.output import AsJson, counted, examples, print_json, print_table
 from readahead_platform.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -240,7 +240,9 @@ def _show_added(documents: list[dict[str, Any]], name: str) -> None:
         if document["state"] == "searchable":
             unread = document["pages_unread"]
             note = f"; pages without text: {', '.join(map(str, unread))}" if unread else ""
-            typer.echo(f"{document['document']}: searchable, {document['pages']} pages{note}")
+            if document["replaced"]:
+                note += "; it took the place of the file of that name (--keep-old keeps both)"
+            typer.echo(f"{document['document']}: searchable, {counted(document['pages'], 'page')}{note}")
         else:
             error = document.get("error", {"code": document["state"], "message": "It was cancelled."})
             typer.echo(f"readahead: {document['document']}: {error['message']} ({error['code']})", err=True)

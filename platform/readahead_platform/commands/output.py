@@ -38,6 +38,11 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 page", "2 pages"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def is_terminal() -> bool:
     """Whether a person watches stderr, where progress is shown."""
     return sys.stderr.isatty()
