@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,12 +13,15 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.routing import BaseRoute, Route
 
+from readahead_platform import api
 from readahead_platform.api.kb_chat_request import REFUSED, KbChatRequest
+from readahead_platform.api.packs import KbPackRequest
 from readahead_serving.api.app import create_app
 from readahead_serving.api.chat_request import ChatRequest
 from readahead_serving.api.completions import CompletionRequest
 from readahead_serving.api.embeddings import EmbeddingRequest
 from readahead_serving.api.models import Models
+from readahead_serving.api.pack_fields import DocumentsRequest, PackPatch, PackRequest
 from readahead_serving.settings import ServingSettings
 
 PAGE = (Path(__file__).parents[1] / "docs" / "api.md").read_text("utf-8")
@@ -44,6 +49,10 @@ CHAT, TEXT = "`POST /v1/chat/completions`", "`POST /v1/completions`"
         (CompletionRequest, (CHAT, TEXT)),
         (EmbeddingRequest, ("`POST /v1/embeddings`",)),
         (KbChatRequest, ("`kb/<name>`",)),
+        (PackRequest, ("`/v1/packs`",)),
+        (PackPatch, ("`/v1/packs`",)),
+        (DocumentsRequest, ("`/v1/packs`",)),
+        (KbPackRequest, ("`/v1/packs`",)),
     ],
 )
 def test_every_field_that_is_read_is_on_the_page(model: type[BaseModel], headings: Iterable[str]) -> None:
@@ -72,4 +81,12 @@ def paths(routes: Iterable[BaseRoute]) -> set[str]:
 def test_every_route_of_the_llm_server_is_on_the_page() -> None:
     app: FastAPI = create_app(ServingSettings(), Models())
     missing = {path for path in paths(app.routes) - {"/openapi.json"} if f"{path}`" not in PAGE}
+    assert not missing
+
+
+def test_every_route_of_the_gateway_is_on_the_page() -> None:
+    modules = [importlib.import_module(f"{api.__name__}.{each.name}") for each in pkgutil.iter_modules(api.__path__)]
+    routers = [module.router for module in modules if hasattr(module, "router")]
+    assert len(routers) > 10
+    missing = {path for router in routers for path in paths(router.routes) if f"{path}`" not in PAGE}
     assert not missing
