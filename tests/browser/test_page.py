@@ -120,3 +120,27 @@ def test_the_samples_answer_at_once(readahead_up: RunningReadahead, desk: Desk) 
     if os.environ.get("READAHEAD_WRITE_SCREENSHOTS"):
         desk.page.wait_for_load_state("networkidle")
         desk.page.screenshot(path=ROOT / "docs" / "images" / "screenshot.png")
+
+
+def test_hostile_names_and_texts_stay_text(readahead_up: RunningReadahead, desk: Desk, tmp_path: Path) -> None:
+    """What a name or a page would do is seen by a picture that is asked for, a script that runs, a page that widens."""
+    attack = "<img src=nowhere onerror=window.attacked=1>"
+    names = [f'"{attack}.pdf', "\u202efdp.exe'onmouseover='window.attacked=1.pdf", f"{'long-' * 40}.pdf"]
+    text = f"The gate of the yard opens at 7 {attack} and [closes](javascript:window.attacked=1) at 19."
+    paths = [samples.write_pdf(tmp_path / name, samples.lines(text, f"Copy {n}")) for n, name in enumerate(names)]
+    desk.sign_in(readahead_up.api_key)
+    desk.create_knowledge_base("gates")
+    desk.upload(*paths)
+    rows = desk.page.locator(".ra-document")
+    expect(rows).to_have_count(len(names), timeout=ANSWER_MS)
+    expect(desk.page.get_by_text("1 page · 1 passage")).to_have_count(len(names), timeout=ANSWER_MS)
+    desk.ask("When does the gate of the yard open?")
+    expect(desk.page.locator(".ra-prose").last).to_contain_text("7")
+    desk.page.locator(".ra-chip").first.click()
+    expect(desk.page.locator(".ra-viewer")).to_be_visible()
+    for row in range(len(names)):
+        rows.nth(row).hover()
+    assert desk.page.evaluate("window.attacked") is None
+    assert desk.page.locator("img[src=nowhere]").count() == 0
+    assert desk.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert not desk.problems
