@@ -57,8 +57,8 @@ def _turned(pairs: Sequence[tuple[str, str]], shift: int) -> list[tuple[str, tup
 
 def fault(plan: Plan, tools: Mapping[str, ToolSpec], max_steps: int) -> str:
     """Why a plan cannot be executed, or is not the model's; empty where neither."""
-    if any(told.startswith("Planned by rules") for told in plan.repairs):
-        return "planned by rules"
+    if by_rules := next((told for told in plan.repairs if told.startswith("Planned by rules")), ""):
+        return by_rules
     if not 1 <= len(plan.steps) <= max_steps:
         return "number of steps"
     placed: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.planning.plan import Plan, parse_plan
 from readahead_agents.planning.question_kind import MAX_COMPARISON_CHARS, compared_sides
 from readahead_agents.planning.repair import repair, rule_plan
+from readahead_agents.planning.written_plan import read_plan
 from tests.agents.parts import step
 
 
@@ -131,6 +133,23 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
 )
 def test_the_sides_of_a_comparison_are_read_from_its_words(question: str, sides: tuple[str, str] | None) -> None:
     assert compared_sides(question) == sides
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_plan_that_was_cut_off_is_used_as_far_as_it_is_whole(kept: int) -> None:
+    steps = [{"tool": "query_rag_with_context", "arguments": {"question": f"How is filter {n} kept?"}} for n in "ab"]
+    whole = json.dumps({"reasoning": "because", "steps": [*steps, steps[0]]})
+    cut = whole[: whole.rindex('{"tool"') + 20] if kept == 2 else whole[: whole.index('{"tool"', 60) + 20]
+    plan = read_plan(cut, TOOLS)
+    assert [step.arguments for step in plan.steps] == [step["arguments"] for step in steps[:kept]]
+    assert "cut off" in plan.repairs[0]
+    assert read_plan(whole, TOOLS).repairs == ()
+
+
+@pytest.mark.parametrize("text", ['{"reasoning": "beca', '{"steps": [{"tool": "que', "", "no", '{"steps": []}'])
+def test_a_plan_without_a_whole_step_is_none(text: str) -> None:
+    with pytest.raises(PlanInvalid):
+        read_plan(text, TOOLS)
 
 
 def test_circles_and_unknown_dependencies_are_cut() -> None:

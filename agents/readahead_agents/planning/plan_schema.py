@@ -10,6 +10,8 @@ from typing import Any
 from readahead_agents.mcp.toolset import ToolSpec
 
 MAX_TEXT = 120
+MAX_ITEM_TEXT = 60
+"""Of texts in lists, which name things."""
 MAX_REASONING = 100
 MAX_DEPENDENCIES = 3
 MAX_ITEMS = 4
@@ -112,6 +114,8 @@ def _bounded(schema: dict[str, Any]) -> dict[str, Any] | None:
         return {"type": "string", "minLength": 1, "maxLength": longest, "pattern": _TEXT_PATTERN}
     if kind == "array" and (item := _bounded(schema.get("items", {}))) is not None and item.get("type") == "string":
         most = min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)
+        if "maxLength" in item:
+            item = {**item, "maxLength": min(item["maxLength"], MAX_ITEM_TEXT)}
         return {"type": "array", "items": item, "minItems": min(schema.get("minItems", 0), most), "maxItems": most}
     if kind in _SCALARS:
         return {key: schema[key] for key in ("type", "minimum", "maximum") if key in schema}

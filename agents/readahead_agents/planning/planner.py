@@ -11,9 +11,10 @@ from readahead_agents.errors import BudgetExceeded, LanguageModelRefused, PlanIn
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
 from readahead_agents.llm.completion import complete
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.planning.plan import Plan, parse_plan
+from readahead_agents.planning.plan import Plan
 from readahead_agents.planning.plan_schema import can_be_planned, literal_arguments, plan_schema
 from readahead_agents.planning.repair import repair, rule_plan
+from readahead_agents.planning.written_plan import read_plan
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
 
@@ -54,10 +55,10 @@ class Planner:
         """
         max_steps = self._settings.max_steps
         try:
-            written = parse_plan(json.loads(await self._ask(question, failed)), self._tools)
+            written = read_plan(await self._ask(question, failed), self._tools)
         except BudgetExceeded as error:
             return rule_plan(question, self._tools, max_steps, f"Planned by rules: {error.message}")
-        except (LanguageModelRefused, PlanInvalid, json.JSONDecodeError) as error:
+        except (LanguageModelRefused, PlanInvalid) as error:
             return rule_plan(question, self._tools, max_steps, f"Planned by rules, as the model's plan failed: {error}")
         return repair(written, question, self._tools, max_steps)
 
