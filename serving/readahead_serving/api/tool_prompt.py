@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ _INTRODUCTION = (
     "</tools>\nTo call one, write its name and arguments as JSON within tags:\n"
     f'{CALL_OPENS}\n{{{{"name": "function-name", "arguments": {{{{}}}}}}}}\n{CALL_CLOSES}'
 )
+
+_TAG = re.compile(r"<(?=/?tool)")
 
 ChatMessage = dict[str, Any]
 
@@ -37,7 +40,7 @@ def spelled_out(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]
 
 
 def _introduced(messages: list[ChatMessage], tools: Sequence[dict[str, Any]]) -> list[ChatMessage]:
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+    listed = "\n".join(_held(json.dumps(tool, ensure_ascii=False)) for tool in tools)
     text = _INTRODUCTION.format(tools=listed)
     if messages and messages[0]["role"] == "system":
         return [{"role": "system", "content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
@@ -53,4 +56,9 @@ def _with_calls(message: ChatMessage) -> str:
 
 
 def _result(message: ChatMessage) -> str:
-    return f"<tool_response>\n{message['content']}\n</tool_response>"
+    return f"<tool_response>\n{_held(message['content'])}\n</tool_response>"
+
+
+def _held(text: str) -> str:
+    """What tools and their results say, with our own tags in it taken apart: nothing in it ends what it stands in."""
+    return _TAG.sub("< ", text)
