@@ -313,3 +313,20 @@ async def test_a_pack_over_the_window_is_refused_with_the_numbers(tmp_path: Path
         with pytest.raises(ContextLengthExceeded):
             await bench.shelf.estimate(source("x" * 5000))
         assert bench.shelf.list_all("") == []
+
+
+async def test_a_prompt_misses_a_pack_with_its_reason_while_a_damaged_manifest_is_made_good(tmp_path: Path) -> None:
+    async with shelf_at(tmp_path) as bench:
+        record = await bench.built(TEXT)
+        prompt, path = question(record), folder_of(bench, record) / MANIFEST
+    path.write_bytes(path.read_bytes()[:-20])
+    async with shelf_at(tmp_path) as bench:
+        bench.engine.core.hold = True
+        damaged = bench.shelf.get("", record.pack_id)
+        assert damaged.reason.startswith("damaged"), damaged.reason
+        await until(lambda: bool(bench.engine.core.held), "the pack is being built anew")
+        missed = await bench.shelf.prepare("", prompt)
+        assert isinstance(missed, PackMiss)
+        assert (missed.reason, missed.pack_id) == ("building", record.pack_id)
+        assert missed.shared_tokens == damaged.num_tokens
+        assert bench.shelf.counts.misses["building"] == 1
