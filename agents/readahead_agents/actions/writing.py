@@ -11,6 +11,9 @@ from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, no
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
+from readahead_agents.answering.searching_judge import SearchingJudge
+from readahead_agents.answering.second_look import is_covered
+from readahead_agents.answering.support import Judge
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import CompletionOptions, LanguageModel
@@ -55,7 +58,7 @@ async def write(
     Args:
         reader: Whom it is for. It stands behind the question, so that prompts for all readers begin alike.
     """
-    if not context.source.covers(task, evidence):
+    if not await is_covered(context.source, task, evidence):
         *_, answered = not_covered(context.source, evidence)
         return result_of(answered, evidence)
     return await write_covered(context, task, template, evidence, options, reader)
@@ -70,12 +73,15 @@ async def write_covered(
     reader: str = "",
 ) -> ActionResult:
     """As `write`, of evidence that is known to cover the task."""
+    source, judge = context.source, None
     packed = await _on_pack(context, f"{task}{reader}", template, evidence, options)
-    if packed is None:
+    if packed is not None:
+        judge = SearchingJudge(Judge(source, task, evidence), source, task)
+    else:
         parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), f"{task}{reader}", template)
         evidence_tokens = context.settings.evidence_tokens
         packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
-    answered = await last(grounded_answer(context.llm, context.source, task, packed, options))
+    answered = await last(grounded_answer(context.llm, source, task, packed, options, judge))
     return result_of(answered, packed.passages)
 
 
