@@ -22,6 +22,8 @@ OWN_NAME = 1.0
 """What it adds to a statement's worth to hold the words that only this side has, the "A" of "zone A"."""
 ALIKE = 0.5
 """What it adds to be about what a statement of another side is about."""
+MEASURED = 1.5
+"""Factor for statements that give a figure of something: what is compared are values."""
 PARTIAL = 0.5
 """Factor for titles and headings, which name things and say nothing of them, and for pieces of sentences."""
 MIN_WORTH = 0.5
@@ -31,6 +33,9 @@ _WORD = re.compile(r"\w+")
 # neither an initial nor a dot behind dots ends a sentence
 _ENDED = re.compile(r"(?<![\s.])(?<!\b[A-Z])[.!?。！？:;][\"'”’)\]]*$")
 _MEASURE = re.compile(r"\d\s?([^\W\d_]+|[°%€$£])")
+_NUMBERING = re.compile(r"^\s*\d+(?:\.\d+)*\.?\s+(?=[A-Z])", re.MULTILINE)
+# the first word of a sentence, not the name of a zone
+_ARTICLE = re.compile(r"\bA(?=\s+[a-z])")
 _CELL = "|"
 
 
@@ -91,7 +96,14 @@ def _worth(statement: Statement, apart: frozenset[str], others: Sequence[Stateme
     text = statement.unit.text
     own = len(apart & _held(statement)) / len(apart) if apart else 0.0
     alike = max((_alike(statement, other) for other in others), default=0.0)
-    return statement.score * (1 + OWN_NAME * own + ALIKE * alike) * (1.0 if _is_whole(text.strip()) else PARTIAL)
+    shape = (1.0 if _is_whole(text.strip()) else PARTIAL) * (MEASURED if _gives_a_figure(statement) else 1.0)
+    return statement.score * (1 + OWN_NAME * own + ALIKE * alike) * shape
+
+
+def _gives_a_figure(statement: Statement) -> bool:
+    """Whether it tells so many of something; the unit of a row may stand in its header."""
+    text = statement.unit.text
+    return bool(_measures(statement)) or (_CELL in text and any(map(str.isdigit, text)))
 
 
 def _is_whole(text: str) -> bool:
@@ -107,7 +119,7 @@ def _is_of_another(statement: Statement, apart: frozenset[str], foreign: Sequenc
 
 def _held(statement: Statement) -> frozenset[str]:
     text = statement.unit.text
-    return frozenset(_WORD.findall(text)) | frozenset(_WORD.findall(text.lower()))
+    return frozenset(_WORD.findall(_ARTICLE.sub("", text))) | frozenset(_WORD.findall(text.lower()))
 
 
 def _apart(side: Side, sides: Sequence[Side]) -> frozenset[str]:
@@ -132,8 +144,9 @@ def _alike(one: Statement, other: Statement) -> float:
 
 
 def _measures(statement: Statement) -> frozenset[str]:
-    """What its figures count: units, and words that tell something."""
-    found = frozenset(_MEASURE.findall(statement.unit.text))
+    """What its figures count: units, and words that tell something. Names behind a number are no units."""
+    text = _NUMBERING.sub("", statement.unit.text)
+    found = frozenset(unit for unit in _MEASURE.findall(text) if len(unit) <= 2 or unit.islower())
     return frozenset(unit for unit in found if not unit.isalpha() or len(unit) <= 2 or said_terms(unit)) - COMMON
 
 
