@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import openai
@@ -11,6 +12,7 @@ import pytest
 from openai.types.responses import EasyInputMessageParam
 
 from readahead_agents.llm.scripted import ScriptedLanguageModel
+from readahead_platform.gateway.library_source import LibrarySource
 from readahead_serving.model.tokenizer import Tokenizer
 from tests.platform.gateway import Gateway, add_document, running_gateway
 from tests.platform.test_agent_runs import ANSWER, Gate
@@ -190,6 +192,22 @@ async def test_a_follow_up_on_documents_is_searched_with_what_it_leans_on_and_sh
     assert chat.choices[0].message.model_extra is not None
     assert chat.choices[0].message.model_extra["readahead"]["conversation"] == told
     assert len([item async for item in sdk.conversations.items.list(made.id)]) == 6
+
+
+async def test_a_follow_up_is_searched_for_as_a_whole_and_covered_by_its_own_words(
+    gateway: Gateway, manual: Path
+) -> None:
+    await add_document(gateway, "manuals", manual)
+    library = gateway.context.library
+    kb = await library.get_kb("acme", "manuals")
+    follow_up = "And which telescope does it have?"
+    whole = f"{QUESTION} {follow_up}"
+    source = LibrarySource(library, "acme", kb, score_floor=0.85, standalone={follow_up: whole})
+    found = await source.search(follow_up)
+    assert found == await library.search("acme", kb.id, whole)
+    near = [replace(evidence, similarity=0.4) for evidence in found]
+    assert source.covers(whole, near), "the question before it was answered"
+    assert not source.covers(follow_up, near)
 
 
 async def test_a_stream_tells_what_a_follow_up_became_and_its_reader_stands_at_the_end(
