@@ -2,8 +2,9 @@
 
 The gateway runs in this process over a real library; chats come from one other process and the two models, which
 answer at once, are a third: what is slow is the gateway. Chats run for a while alone, then on while a generated PDF is
-read, cut, embedded and indexed. Told for both: the event loop's lag (20 looks a second), the chats' latency and, of
-all processes below this one, the largest memory at any moment.
+read, cut, embedded and indexed. Told for both: the event loop's lag (20 looks a second); the processor time of its
+steps of a millisecond and more, which a busy machine does not lengthen; the chats' latency; and, of all processes of
+ingestion below this one, the largest memory at any moment.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 import numpy as np
@@ -89,6 +91,8 @@ async def measure(
     await asyncio.to_thread(write_pdf, small, [FACTS])
     await asyncio.to_thread(write_pdf, large, pages(arguments.pages))
     lags: list[tuple[float, float]] = []
+    steps: list[tuple[float, float]] = []
+    time_steps(steps)
     prepare_interpreter()
     async with running(settings, Models(f"http://127.0.0.1:{port}"), gateway_port) as gateway:
         await ingest(gateway, small)
@@ -113,15 +117,30 @@ async def measure(
         "ingestion_s": round(end - middle, 1),
         "stages_s": stages,
         "largest_memory_mb": {name: round(value / 1e6) for name, value in memory.items()},
-        "before": figures(lags, latencies, begun, middle),
-        "during": figures(lags, latencies, middle, end),
+        "before": figures(lags, steps, latencies, begun, middle),
+        "during": figures(lags, steps, latencies, middle, end),
     }
 
 
-def figures(
-    lags: Sequence[tuple[float, float]], latencies: Sequence[tuple[float, float]], begun: float, end: float
-) -> dict[str, dict[str, float]]:
+def time_steps(steps: list[tuple[float, float]]) -> None:
+    """Notes from now on when a step of an event loop ended that took a millisecond of its thread, and how much."""
+    step = asyncio.Handle._run
+
+    def timed(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        step(handle)
+        if (took := time.thread_time() - began) >= 0.001:
+            steps.append((time.monotonic(), took))
+
+    mock.patch.object(asyncio.Handle, "_run", timed).start()
+
+
+Times = Sequence[tuple[float, float]]
+
+
+def figures(lags: Times, steps: Times, latencies: Times, begun: float, end: float) -> dict[str, dict[str, float]]:
     return {
+        "step_cpu_ms": quantiles([took for at, took in steps if begun <= at < end]),
         "loop_lag_ms": quantiles([lag for at, lag in lags if begun <= at < end]),
         "chat_ms": quantiles([took for at, took in latencies if begun <= at < end]),
     }
