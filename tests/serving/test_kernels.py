@@ -88,6 +88,22 @@ def test_small_operations_equal_pytorchs(level: Level, rows: int, dtype: torch.d
 
 
 @pytest.mark.parametrize("level", LEVELS)
+def test_any_number_of_threads_gives_the_same_result_every_time(level: Level) -> None:
+    torch.manual_seed(0)
+    kernels, before = kernels_of(level), torch.get_num_threads()
+    packed, x = kernels.pack(torch.randn(384, 192).bfloat16()), torch.randn(200, 192).bfloat16()
+    try:
+        torch.set_num_threads(1)
+        product, gated = kernels.multiply(x, packed, None), kernels.gate(kernels.multiply(x, packed, None))
+        for threads in (2, 5, 3) * 100:
+            torch.set_num_threads(threads)
+            assert torch.equal(kernels.multiply(x, packed, None), product)
+            assert torch.equal(kernels.gate(product), gated)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_what_is_no_number_stays_none(level: Level) -> None:
     operations = KernelOperations(kernels_of(level))
     hidden = torch.ones(1, 32)

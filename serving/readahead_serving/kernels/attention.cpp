@@ -4,12 +4,9 @@
 // output stay in the core's own cache (FlashAttention-2, Dao 2023, arXiv:2307.08691); what an item gives is an
 // attention state, and the states of each row are merged by log-sum-exp at the end.
 
-#include <omp.h>
-
 #include <algorithm>
-#include <atomic>
-#include <vector>
 
+#include "pool.hpp"
 #include "simd.hpp"
 
 namespace {
@@ -19,6 +16,7 @@ constexpr int kQueries = 128;   // of an item, at most
 constexpr int kRows = kWidth == 16 ? 6 : 4;     // queries whose products are held in registers
 constexpr int kColumns = kWidth == 16 ? 4 : 2;  // vectors of keys, or of a head, likewise
 constexpr int kMaxDim = 256;    // of a head
+constexpr int64_t kMergedRows = 16;  // at a time by one thread
 constexpr float kLog2e = 1.44269504f;
 constexpr float kNone = -INFINITY;
 
@@ -319,15 +317,15 @@ void write_row(const AttentionArgs& args, int64_t row) {
 template <class S, class M>
 void run(const AttentionArgs& args) {
   for (int64_t row = 0; row < args.rows; ++row) write_row<S>(args, row);
-  std::atomic<int64_t> next{0};
-#pragma omp parallel num_threads(args.threads) if (args.threads > 1)
-  {
+  pool().run(args.threads, args.num_items, [&](int64_t i) {
     static thread_local Scratch<M> scratch;
-    for (int64_t i = next++; i < args.num_items; i = next++) attend<S, M>(args, args.items[i], scratch);
-#pragma omp barrier
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < args.rows; ++row) merge_row<S>(args, row);
-  }
+    attend<S, M>(args, args.items[i], scratch);
+  });
+  const int64_t blocks = (args.rows + kMergedRows - 1) / kMergedRows;
+  pool().run(args.threads, blocks, [&](int64_t block) {
+    const int64_t first = block * kMergedRows, last = std::min(first + kMergedRows, args.rows);
+    for (int64_t row = first; row < last; ++row) merge_row<S>(args, row);
+  });
 }
 
 }  // namespace

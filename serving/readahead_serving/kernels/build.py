@@ -1,7 +1,7 @@
 """Compiles the kernels on the machine that runs them, once, and keeps what came out.
 
 A plain C interface without a header of PyTorch's: one call of g++ takes seconds, and no version of PyTorch or Python
-breaks what it made. It is linked with the OpenMP that PyTorch has loaded, so that both share one pool of threads.
+breaks what it made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEPT_LIBRARIES = 8
 _SOURCES = Path(__file__).parent
 _COMPILER = "g++"
 _COMMON = ("-std=gnu++17", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-w")
-_LINKED = ("-shared", "-fPIC", "-fopenmp")
+_LINKED = ("-shared", "-fPIC", "-pthread")
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512bf16", "-mprefer-vector-width=512")
 _FLAGS: dict[Level, tuple[str, ...]] = {"avx2": _AVX2, "avx512": (*_AVX2, *_AVX512)}
@@ -66,21 +66,20 @@ def choose_level(choice: KernelChoice) -> Level:
     return level
 
 
-def ensure_library(level: Level, folder: Path, openmp: Path | None) -> Path:
+def ensure_library(level: Level, folder: Path) -> Path:
     """The compiled library, built if it is not there yet.
 
     Args:
         level: One that this processor supports.
         folder: Where libraries are kept.
-        openmp: The OpenMP library to link with; None takes the compiler's.
 
     Raises:
         KernelsUnavailable: There is no compiler, it fails, or the folder can't be written.
     """
     command = [find_compiler(), *_COMMON, *_LINKED, *_FLAGS[level]]
-    key = _key(command, openmp)
+    key = _key(command)
     found = _kept(folder, level, key)
-    return found or _build(command, folder, level, key, openmp)
+    return found or _build(command, folder, level, key)
 
 
 def find_compiler() -> str:
@@ -99,9 +98,9 @@ def _sources() -> list[Path]:
     return sorted(_SOURCES.glob("*.cpp"))
 
 
-def _key(command: list[str], openmp: Path | None) -> str:
+def _key(command: list[str]) -> str:
     version = _run([command[0], "--version"])
-    parts = [version, *command, str(openmp)]
+    parts = [version, *command]
     parts.extend(path.read_text(encoding="utf-8") for path in sorted([*_sources(), *_SOURCES.glob("*.hpp")]))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -114,14 +113,12 @@ def _kept(folder: Path, level: Level, key: str) -> Path | None:
     return None
 
 
-def _build(command: list[str], folder: Path, level: Level, key: str, openmp: Path | None) -> Path:
+def _build(command: list[str], folder: Path, level: Level, key: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as beside:
             made = Path(beside) / "kernels.so"
-            # the OpenMP of PyTorch first: then the compiler's own, named by -fopenmp, has nothing left to add
-            linked = ["-Wl,--as-needed", str(openmp)] if openmp is not None else []
-            _run([*command, *map(str, _sources()), *linked, "-o", str(made)])
+            _run([*command, *map(str, _sources()), "-o", str(made)])
             path = folder / f"{level}-{key}-{_digest(made)}.so"
             made.replace(path)
         _remove_old(folder)

@@ -2,11 +2,10 @@
 // row, two inputs side by side where the processor multiplies pairs. A few rows are bound by reading the weights once,
 // in order; many go through in blocks that stay in the core's cache.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "pool.hpp"
 #include "simd.hpp"
 
 namespace {
@@ -78,13 +77,13 @@ extern "C" void multiply_packed(const Bf16* x, const Bf16* packed, const float* 
   const Weights::Left* left = wide.data();
 #endif
   const auto* weights = (const Weights::Right*)packed;
-#pragma omp parallel num_threads(threads) if (outputs * inputs > kAlone)
+  const int64_t helped = outputs * inputs > kAlone ? threads : 1;
   for (int64_t first = 0; first < rows; first += kRowBlock) {
     const int64_t count = std::min(kRowBlock, rows - first);
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t panel = 0; panel < panels; ++panel)
+    pool().run(helped, panels, [&](int64_t panel) {
       block_by_panel(left + first * steps, weights + panel * kPanel * steps,
                      bias == nullptr ? nullptr : bias + panel * kPanel, out + first * outputs + panel * kPanel, count,
                      steps, outputs);
+    });
   }
 }

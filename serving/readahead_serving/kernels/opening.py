@@ -29,7 +29,7 @@ def open_kernels(choice: KernelChoice, folder: Path) -> OpenedKernels:
     """
     try:
         level = choose_level(choice)
-        kernels = _load(ensure_library(level, folder, _openmp()))
+        kernels = _load(ensure_library(level, folder))
     except KernelsUnavailable as error:
         return OpenedKernels(None, f"off: {error}")
     if not is_sound(kernels):
@@ -42,12 +42,3 @@ def _load(path: Path) -> Kernels:
         return Kernels(path)
     except OSError as error:
         raise KernelsUnavailable(f"{path} can't be loaded: {error}") from error
-
-
-def _openmp() -> Path | None:
-    """The OpenMP library in this process, which is PyTorch's."""
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
-        path = Path(line.split(maxsplit=5)[-1])
-        if path.name.startswith("libgomp"):
-            return path
-    return None

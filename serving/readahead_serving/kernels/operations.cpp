@@ -1,12 +1,22 @@
 // What a layer does to single tokens: norms, rotary embedding, gating. Each reads and writes its row once.
 
-#include <omp.h>
+#include <algorithm>
 
+#include "pool.hpp"
 #include "simd.hpp"
 
 namespace {
 
-constexpr int64_t kAlone = 1 << 15;  // numbers below which one thread is done before another is awake
+constexpr int64_t kShare = 1 << 14;  // numbers that a thread takes at a time
+
+// Calls work(row) for each row of `numbers`.
+template <class Work>
+void each_row(int64_t threads, int64_t rows, int64_t numbers, const Work& work) {
+  const int64_t taken = std::max<int64_t>(1, kShare / numbers);
+  pool().run(threads, (rows + taken - 1) / taken, [&](int64_t share) {
+    for (int64_t row = share * taken; row < std::min(rows, (share + 1) * taken); ++row) work(row);
+  });
+}
 
 // hidden += delta, where there is one, then out = hidden / rms(hidden) * weight (Zhang and Sennrich 2019,
 // arXiv:1910.07467).
@@ -28,18 +38,16 @@ void normalize_row(float* hidden, const S* delta, const float* weight, S* out, i
 template <class S>
 void normalize(float* hidden, const S* delta, const float* weight, S* out, int64_t rows, int64_t dim, float epsilon,
                int64_t threads) {
-#pragma omp parallel for num_threads(threads) if (rows * dim > kAlone) schedule(static)
-  for (int64_t row = 0; row < rows; ++row) {
+  each_row(threads, rows, dim, [&](int64_t row) {
     const int64_t at = row * dim;
     normalize_row(hidden + at, delta == nullptr ? nullptr : delta + at, weight, out + at, dim, epsilon);
-  }
+  });
 }
 
 // out = silu(gate) * up (Shazeer 2020, arXiv:2002.05202), of rows that hold the gate's numbers, then the other's.
 template <class S>
 void gate(const S* x, S* out, int64_t rows, int64_t dim, int64_t threads) {
-#pragma omp parallel for num_threads(threads) if (rows * dim > kAlone) schedule(static)
-  for (int64_t row = 0; row < rows; ++row) {
+  each_row(threads, rows, dim, [&](int64_t row) {
     const S* from = x + 2 * row * dim;
     for (int64_t i = 0; i < dim; i += kWidth) {
       const Vec g = load(from + i), up = load(from + dim + i);
@@ -47,7 +55,7 @@ void gate(const S* x, S* out, int64_t rows, int64_t dim, int64_t threads) {
       const Vec power = g * -1.44269504f;
       store(out + row * dim + i, g / (1.0f + exp2v<7>(power < 126.0f ? power : broadcast(126.0f))) * up);
     }
-  }
+  });
 }
 
 // x = x * cos + swapped(x) * sin in place: `heads` heads of each row; the sign is in the sine.
@@ -55,8 +63,7 @@ template <class S>
 void rotate(S* x, int64_t stride, const S* cos, const S* sin, int64_t rows, int64_t heads, int64_t dim,
             int64_t threads) {
   const int64_t half = dim / 2;
-#pragma omp parallel for num_threads(threads) if (rows * heads * dim > kAlone) schedule(static)
-  for (int64_t row = 0; row < rows; ++row) {
+  each_row(threads, rows, heads * dim, [&](int64_t row) {
     const S *c = cos + row * dim, *s = sin + row * dim;
     for (int64_t head = 0; head < heads; ++head) {
       S *low = x + row * stride + head * dim, *high = low + half;
@@ -66,7 +73,7 @@ void rotate(S* x, int64_t stride, const S* cos, const S* sin, int64_t rows, int6
         store(high + i, b * load(c + half + i) + a * load(s + half + i));
       }
     }
-  }
+  });
 }
 
 }  // namespace
