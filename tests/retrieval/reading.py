@@ -36,6 +36,12 @@ def connections(process: int) -> set[str]:
     return {name for name in held if name.startswith(("socket:", "pipe:"))}
 
 
+def is_running(process: int) -> bool:
+    """Neither gone nor a zombie."""
+    state = _proc(Path(f"/proc/{process}/stat")).rpartition(b")")[2].split()
+    return bool(state) and state[0] != b"Z"
+
+
 def _children_of(process: int) -> list[int]:
     found: list[int] = []
     with suppress(FileNotFoundError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +19,14 @@ from readahead_retrieval.pdf.reader import open_pdf
 from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.types import Page, PageQuality
 from tests.retrieval import pdf_samples as samples
-from tests.retrieval.reading import children, connections, endless_pdf, fork_servers, killed_when_it_starts
+from tests.retrieval.reading import (
+    children,
+    connections,
+    endless_pdf,
+    fork_servers,
+    is_running,
+    killed_when_it_starts,
+)
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
@@ -234,6 +243,35 @@ async def test_readers_are_forked_by_one_server_and_share_no_connection(tmp_path
     assert children() == fork_servers() == []
 
 
+_SERVICE = """
+import asyncio, sys
+from pathlib import Path
+from readahead_retrieval.pdf.limits import ReadLimits
+from readahead_retrieval.pdf.reader import open_pdf
+from tests.retrieval.reading import children, fork_servers
+
+async def main():
+    async with open_pdf(Path(sys.argv[1]), ReadLimits(timeout_s=3600, memory_bytes=4 << 30)):
+        print(*children(), *fork_servers(), flush=True)
+        await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def test_readers_and_their_server_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
+    path = endless_pdf(tmp_path / "endless.pdf", pages=2)
+    service = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVICE, str(path), stdout=PIPE)
+    assert service.stdout is not None
+    processes = [int(number) for number in (await service.stdout.readline()).split()]
+    assert len(processes) == 2
+    service.kill()
+    await service.communicate()
+    async with asyncio.timeout(10):
+        while any(is_running(process) for process in processes):  # noqa: ASYNC110 - an end sets no event here
+            await asyncio.sleep(0.01)
+
+
 async def test_a_server_that_never_starts_is_no_fault_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,8 +292,15 @@ async def test_a_reader_killed_twice_over_one_page_fails_but_may_be_tried_again(
     assert children() == []
 
 
+def slow_to_open(path: Path) -> Path:
+    """Its table of objects is lost, so that the whole of the file is searched for them."""
+    whole = samples.write_pdf(path, samples.lines("Still here.")).read_bytes()
+    path.write_bytes(whole.replace(b"startxref", b"% nothing\n" * 3_000_000))
+    return path
+
+
 async def test_a_reader_killed_while_it_opens_the_file_is_started_once_more(tmp_path: Path) -> None:
-    path = samples.write_pdf(tmp_path / "a.pdf", samples.lines("Still here."))
+    path = slow_to_open(tmp_path / "a.pdf")
     async with killed_when_it_starts(times=1):
         assert texts(await read(path)) == ["Still here."]
     async with killed_when_it_starts(times=2):
