@@ -170,6 +170,22 @@ async def test_each_side_of_a_comparison_is_written_of_what_was_found_for_it_alo
     assert "55 dB" in second
 
 
+async def test_a_comparison_gives_values_where_there_are_any() -> None:
+    source = FixedEvidenceSource(
+        [
+            passage("report.pdf", 1, "The span of the footbridge is looked at."),
+            passage("report.pdf", 2, "The footbridge has a span of 22.4 m over the river Wendle since 1987."),
+            passage("race.pdf", 1, "The record of the race is kept."),
+            passage("race.pdf", 2, "The record of the race stands at 171 minutes since the summer of the storm."),
+        ]
+    )
+    context = ActionContext(ScriptedLanguageModel(["Both are long."]), source, SETTINGS)
+    sides = ["the span of the footbridge", "the record of the race"]
+    told = result(await call(context, "compare", question="Compare them.", sides=sides))
+    assert "22.4 m" in told.text and "171 minutes" in told.text
+    assert "looked at" not in told.text and "is kept" not in told.text
+
+
 async def test_a_side_that_the_documents_do_not_tell_of_is_named() -> None:
     llm = ScriptedLanguageModel(planning([step("compare", sides=["the pump", "zeppelin"])], {}, default=PRICE))
     last = ending(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run("Compare the pump with the zeppelin.")))
