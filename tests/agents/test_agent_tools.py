@@ -48,7 +48,7 @@ def die(pump: str) -> str:
     os._exit(3)
 server.run("stdio")
 """
-SERVER = McpServerSettings(name="other", command=sys.executable, args=("-c", OTHER))
+SERVER = McpServerSettings(name="other", command=sys.executable, args=("-c", OTHER), connect_s=60)
 ABSENT = McpServerSettings(name="absent", command="/nowhere/server")
 ASK = step("query_rag_with_context", question="How often is the filter of the pump cleaned?")
 

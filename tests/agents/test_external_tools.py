@@ -51,7 +51,7 @@ server.run("stdio")
 
 
 def other(**values: Any) -> McpServerSettings:
-    given = {"name": "other", "command": sys.executable, "args": ("-c", OTHER_SERVER), **values}
+    given = {"name": "other", "command": sys.executable, "args": ("-c", OTHER_SERVER), "connect_s": 60, **values}
     return McpServerSettings.model_validate(given)
 
 

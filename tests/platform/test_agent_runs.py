@@ -181,7 +181,7 @@ def enter(pump: str) -> str:
     return f"entered {pump}"
 server.run("stdio")
 """
-LOG = McpServerSettings(name="log", command=sys.executable, args=("-c", LOG_SERVER))
+LOG = McpServerSettings(name="log", command=sys.executable, args=("-c", LOG_SERVER), connect_s=60)
 LOGGED = {**ASKED, "question": "How heavy is the Halden pump? Enter the pump Halden into the log."}
 
 

@@ -283,7 +283,7 @@ def last() -> str:
     return "3 May"
 server.run("stdio")
 """
-LOG = McpServerSettings(name="log", command=sys.executable, args=("-c", LOG_SERVER))
+LOG = McpServerSettings(name="log", command=sys.executable, args=("-c", LOG_SERVER), connect_s=60)
 ENTER = '<tool_call>\n{"name": "log__enter", "arguments": {"pump": "Halden"}}\n</tool_call>'
 LAST = '<tool_call>\n{"name": "log__last", "arguments": {}}\n</tool_call>'
 
