@@ -92,6 +92,13 @@ async def killed_when_it_starts(*, times: int) -> AsyncIterator[None]:
         task.cancel()
 
 
+def slow_to_open(path: Path) -> Path:
+    """Its table of objects is lost, so that the whole of the file is searched for them."""
+    whole = samples.write_pdf(path, samples.lines("Still here.")).read_bytes()
+    path.write_bytes(whole.replace(b"startxref", b"% nothing\n" * 3_000_000))
+    return path
+
+
 def endless_pdf(path: Path, *, pages: int) -> Path:
     """The second page never ends; the others are short."""
     contents = [samples.text_content("Before."), b"/X Do", *[samples.text_content("After.")] * (pages - 2)]

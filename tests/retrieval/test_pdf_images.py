@@ -11,7 +11,7 @@ from readahead_retrieval.errors import Busy, DocumentError, NotFound
 from readahead_retrieval.pdf.images import PageImage, PageImages, render_page
 from readahead_retrieval.pdf.limits import ReadLimits
 from tests.retrieval import pdf_samples as samples
-from tests.retrieval.reading import children, endless_pdf, killed_when_it_starts, started
+from tests.retrieval.reading import children, endless_pdf, killed_when_it_starts, slow_to_open, started
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
 
@@ -51,12 +51,13 @@ async def test_a_page_that_cannot_be_drawn_within_its_limits_fails_alone(tmp_pat
     assert not caught.value.retryable
 
 
-async def test_a_process_killed_from_outside_is_started_once_more(plain: Path) -> None:
+async def test_a_process_killed_from_outside_is_started_once_more(tmp_path: Path) -> None:
+    slow = slow_to_open(tmp_path / "a.pdf")
     async with killed_when_it_starts(times=1):
-        assert (await render_page(PageImage(plain, 1), LIMITS)).startswith(b"\x89PNG")
+        assert (await render_page(PageImage(slow, 1), LIMITS)).startswith(b"\x89PNG")
     async with killed_when_it_starts(times=2):
         with pytest.raises(DocumentError) as caught:
-            await render_page(PageImage(plain, 1), LIMITS)
+            await render_page(PageImage(slow, 1), LIMITS)
     assert (caught.value.code, caught.value.retryable) == ("interrupted", True)
 
 

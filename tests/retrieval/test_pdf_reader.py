@@ -26,6 +26,7 @@ from tests.retrieval.reading import (
     fork_servers,
     is_running,
     killed_when_it_starts,
+    slow_to_open,
 )
 
 LIMITS = ReadLimits(timeout_s=30, memory_bytes=512 << 20)
@@ -290,13 +291,6 @@ async def test_a_reader_killed_twice_over_one_page_fails_but_may_be_tried_again(
     await killing
     assert (caught.value.code, caught.value.retryable) == ("interrupted", True)
     assert children() == []
-
-
-def slow_to_open(path: Path) -> Path:
-    """Its table of objects is lost, so that the whole of the file is searched for them."""
-    whole = samples.write_pdf(path, samples.lines("Still here.")).read_bytes()
-    path.write_bytes(whole.replace(b"startxref", b"% nothing\n" * 3_000_000))
-    return path
 
 
 async def test_a_reader_killed_while_it_opens_the_file_is_started_once_more(tmp_path: Path) -> None:
