@@ -18,9 +18,9 @@ from readahead_retrieval.ingest.intake import Intake, NewFile
 from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.job_desk import Jobs
+from readahead_retrieval.nearness import nearness
 from readahead_retrieval.pdf.images import PageImage, PageImages
 from readahead_retrieval.pdf.readers import Readers
-from readahead_retrieval.nearness import nearness
 from readahead_retrieval.rerank import Reranker, reranker
 from readahead_retrieval.search import Candidate, Searcher
 from readahead_retrieval.settings import RetrievalSettings
