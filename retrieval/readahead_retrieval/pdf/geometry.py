@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,9 +23,6 @@ class Rect(NamedTuple):
     @property
     def height(self) -> float:
         return self.y1 - self.y0
-
-    def union(self, other: Rect) -> Rect:
-        return Rect(min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1))
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,10 @@ class PageGeometry:
     def height(self) -> float:
         return self.right - self.left if self.rotation in (90, 270) else self.top - self.bottom
 
-    def contains_centre(self, box: Rect) -> bool:
-        """Whether the middle of a shown box lies on the shown page, to a point."""
-        x0, y0, x1, y1 = box
-        return -2 <= x0 + x1 <= 2 * self.width + 2 and -2 <= y0 + y1 <= 2 * self.height + 2
+    def visible(self, boxes: Iterable[Rect]) -> list[Rect | None]:
+        """The shown boxes whose middle lies on the shown page, to a point, and None in the others' places."""
+        width, height = 2 * self.width + 2, 2 * self.height + 2
+        return [box if -2 <= box[0] + box[2] <= width and -2 <= box[1] + box[3] <= height else None for box in boxes]
 
     def shown(self, left: float, bottom: float, right: float, top: float) -> Rect:
         """A rectangle of PDF space on the shown page, in points."""

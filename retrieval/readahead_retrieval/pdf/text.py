@@ -76,7 +76,7 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
         raise PageTooLarge(f"{count} characters on one page")
     text = _page_text(textpage, count)
     glyphs = _Glyphs(textpage, geometry)
-    lines = [list(_tokens(text, line)) for line in _LINES.finditer(text)]
+    lines = [_tokens(text, line) for line in _LINES.finditer(text)]
     boxes = iter(glyphs.boxes([token for line in lines for token in line]))
     words: list[RawWord] = []
     for line in lines:
@@ -85,9 +85,8 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     return PageWords(words, sum(map(len, text.split())), count_unusable(text), is_garbled(text))
 
 
-def _tokens(text: str, line: re.Match[str]) -> Iterator[_Token]:
-    for token in _TOKENS.finditer(text, line.start(), line.end()):
-        yield token.start(), token.group()
+def _tokens(text: str, line: re.Match[str]) -> list[_Token]:
+    return [(token.start(), token.group()) for token in _TOKENS.finditer(text, *line.span())]
 
 
 def _line_words(tokens: Sequence[_Token], glyphs: _Glyphs, boxes: Iterator[Rect | None]) -> Iterator[RawWord]:
@@ -132,6 +131,7 @@ class _Glyphs:
         self._geometry = geometry
         self._address = ctypes.cast(textpage.raw, _ADDRESS).value or 0
         self._loose = raw.FS_RECTF()
+        self._part = (ctypes.c_double * 4)()
         self._font_name = ctypes.create_string_buffer(128)
         self._font_flags = ctypes.c_int()
         self._bold: dict[bytes, bool] = {}
@@ -140,30 +140,32 @@ class _Glyphs:
         """For each the smallest box around its ink; None where none of it is visible."""
         corners = (ctypes.c_double * (4 * len(tokens)))()
         page, at = self._address, ctypes.addressof(corners)
-        in_parts: dict[int, Rect | None] = {}
+        nowhere: list[int] = []
         for index, (start, token) in enumerate(tokens):
             parts = _count_rects(page, start, len(token))
-            if parts == 1:
+            if parts:
                 _get_rect(page, 0, at, at + _DOUBLE, at + 2 * _DOUBLE, at + 3 * _DOUBLE)
+                if parts > 1:
+                    self._widen(corners, 4 * index, parts)
             else:
-                in_parts[index] = self._union(parts)
+                nowhere.append(index)
             at += 4 * _DOUBLE
-        whole = self._geometry.shown_all(corners[:])
-        boxes = (in_parts.get(index, box) for index, box in enumerate(whole)) if in_parts else whole
-        visible = self._geometry.contains_centre
-        return [box if box is not None and visible(box) else None for box in boxes]
+        boxes = self._geometry.visible(self._geometry.shown_all(corners[:]))
+        for index in nowhere:
+            boxes[index] = None
+        return boxes
 
-    def _union(self, parts: int) -> Rect | None:
-        """Of the rectangles that were counted last; None where there are none."""
-        corners = (ctypes.c_double * 4)()
-        at = ctypes.addressof(corners)
-        box: Rect | None = None
-        for index in range(parts):
+    def _widen(self, corners: ctypes.Array[ctypes.c_double], first: int, parts: int) -> None:
+        """Makes the rectangle that begins at `first` hold all of those that were counted last."""
+        part = self._part
+        at = ctypes.addressof(part)
+        left, top, right, bottom = corners[first : first + 4]
+        for index in range(1, parts):
             _get_rect(self._address, index, at, at + _DOUBLE, at + 2 * _DOUBLE, at + 3 * _DOUBLE)
-            left, top, right, bottom = corners
-            part = self._geometry.shown(left, bottom, right, top)
-            box = part if box is None else box.union(part)
-        return box
+            other_left, other_top, other_right, other_bottom = part
+            left, bottom = min(left, other_left), min(bottom, other_bottom)
+            right, top = max(right, other_right), max(top, other_top)
+        corners[first : first + 4] = [left, top, right, bottom]
 
     def style(self, index: int) -> _Style:
         """How the text at a character looks."""
