@@ -22,7 +22,7 @@ OWN_NAME = 1.0
 """What it adds to a statement's worth to hold the words that only this side has, the "A" of "zone A"."""
 ALIKE = 0.5
 """What it adds to be about what a statement of another side is about."""
-MEASURED = 1.5
+MEASURED = 2.0
 """Factor for statements that give a figure of something: what is compared are values."""
 PARTIAL = 0.5
 """Factor for titles and headings, which name things and say nothing of them, and for pieces of sentences."""
