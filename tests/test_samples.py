@@ -65,9 +65,7 @@ def test_making_them_twice_gives_the_same_bytes(made: dict[str, Path], tmp_path:
     assert {name: path.read_bytes() for name, path in again.items()} == {n: p.read_bytes() for n, p in made.items()}
 
 
-@pytest.mark.parametrize(
-    "question", [*(q for q in QUESTIONS if not q.unanswerable), *FOLLOW_UPS], ids=lambda q: q.text
-)
+@pytest.mark.parametrize("question", [*(q for q in QUESTIONS if not q.unanswerable), *FOLLOW_UPS], ids=lambda q: q.text)
 def test_every_answer_stands_on_its_page(question: Question) -> None:
     texts = page_texts(SAMPLES / question.document)
     for answer in question.answers:

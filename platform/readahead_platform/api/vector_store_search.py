@@ -63,9 +63,7 @@ async def _found(store: str, body: SearchRequest, query: str, tenant: str, libra
     return await library.search(tenant, store, query, body.max_num_results, documents)
 
 
-async def _files(
-    tenant: str, store: str, context: GatewayContext, filters: Filter | None
-) -> dict[str, Attachment]:
+async def _files(tenant: str, store: str, context: GatewayContext, filters: Filter | None) -> dict[str, Attachment]:
     """By document, the oldest of its files that passes the filters."""
     files: dict[str, Attachment] = {}
     for attachment in await context.library.attachments(tenant, store):
