@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from readahead_agents.answering.answer import AnswerOptions, answer
+from readahead_agents.answering.answer import AnswerOptions, answer, not_covered
 from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.errors import LanguageModelUnavailable
-from readahead_agents.events import HistoryRead
+from readahead_agents.events import Answered, HistoryRead
 from readahead_agents.llm.base import Message
 from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.memory.follow_up import joined, leans
@@ -70,6 +70,32 @@ def test_a_name_that_only_the_answer_brought_in_goes_along() -> None:
     assert joined("How deep is it?", history) == "Which basin freezes first? How deep is it? (The Old Basin)"
     korean = turns("가장 많이 빌린 책은 무엇인가요?", "“우물가의 고양이”입니다.")
     assert joined("그건 누가 썼나요?", korean).endswith("그건 누가 썼나요? (우물가의 고양이)")
+
+
+ROW = (
+    "Quoted from Larkspur C40 Handbook, page 18 (“16”):\n“Code: E12; Meaning: Room too warm; Lamp: red”\n\n"
+    "And Larkspur C40 Handbook, page 19:\n“The ferry Marigold sails to Gannet Island The landing is at Otter Quay.”"
+)
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "added"),
+    [
+        ("And how often does she sail?", " (E12, The ferry Marigold, Gannet Island, Otter Quay)"),
+        ("And what should I do then?", ""),  # no word of it could mean a name
+        ("And in winter?", ""),
+    ],
+)
+def test_names_come_from_what_was_quoted_and_never_from_the_words_around_it(follow_up: str, added: str) -> None:
+    history = turns("Which boat is there for the lamp?", ROW)
+    assert joined(follow_up, history) == f"Which boat is there for the lamp? {follow_up}{added}"
+
+
+def test_a_refusal_names_nothing() -> None:
+    kb = pump_kb()
+    refused = not_covered(kb, kb.passages)[-1]
+    assert isinstance(refused, Answered) and "“machines”" in refused.answer
+    assert joined("Who made it?", turns(ASKED, refused.answer)) == f"{ASKED} Who made it?"
 
 
 def test_a_pasted_text_stands_by_itself_and_is_not_joined_with_what_follows() -> None:

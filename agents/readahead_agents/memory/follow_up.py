@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from readahead_agents.llm.base import Message
+from readahead_retrieval.index.analysis import COMMON, terms
 from readahead_retrieval.relevance import key_terms
 
 FEW_WORDS = 2
@@ -38,8 +39,22 @@ _NO_PRONOUN = re.compile(r"\b(?:is|are|was|were|will) there\b|\bthere (?:is|are|
 _KOREAN_PRONOUN = re.compile(r"(?:^|\s)(?:그것|그거|그건|그게|그걸|거기|그곳|그때|그분|이것|이건|이게|여기|그 [가-힣])")
 _KOREAN_ELLIPSIS = re.compile(r"(?:[가-힣\d](?:은|는|도)|[가-힣]면)(?:요)?\s*[?？]?\s*$")
 _HANGUL = re.compile(r"[가-힣]")
-_NAME = re.compile(r"[A-Z][\w-]+(?: [A-Z][\w-]*)*|[“\"]([^”\"]{2,40})[”\"]")
-_SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+)$")
+_STANDS_FOR_NAME = re.compile(
+    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|there|(?:which|the other) one"
+    r"|one of|the (?:same|others?|former|latter))\b"
+    r"|(?:^|\s)(?:그것|그거|그건|그게|그걸|거기|그곳|그분|이것|이건|이게|여기|그 [가-힣])",
+    re.IGNORECASE,
+)
+"""What a name that the answer brought in may be meant by; "then" and "instead" mean no name."""
+# with what the name is one of: "the ferry Marigold"
+_NAME = re.compile(r"(?:\b[Tt]he [a-z]{3,} )?[A-Z][\w-]+(?: [A-Z][\w-]*)*|[“\"]([^”\"]{2,40})[”\"]")
+_LEAD_IN = re.compile(r"^[^\n“]*(?:“[^”\n]*”[^\n“]*)*:\n(?=“)", re.MULTILINE)
+"""Where a quotation is from, as answers say it: the line before it, with a page's printed label in quotes."""
+_REFUSAL = re.compile(r"^This is not in the documents of “.*", re.MULTILINE)
+_QUOTATION = re.compile(r"^“(.*)”$", re.MULTILINE)
+_COLUMN = re.compile(r"(?:^|(?<=; ))[^:;.]{1,40}: ")
+"""What the value of a row stands under."""
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;·]\s+)$")
 
 
 def leans(question: str) -> bool:
@@ -70,19 +85,37 @@ def joined(question: str, history: Sequence[Message]) -> str:
     if not before or before[-1] in question:  # joined before
         return question
     together = " ".join([*before, question.strip()])
-    whole = together + _names(history, together)
+    whole = together + _names(question, history, together)
     return next((text for text in (whole, together) if len(text) <= MAX_CHARS), question)
 
 
-def _names(history: Sequence[Message], said: str) -> str:
-    """What the last answer named and no question did, in brackets; nothing where it named nothing new."""
+def _names(question: str, history: Sequence[Message], said: str) -> str:
+    """What the last answer named and no question did, in brackets; nothing where it named nothing new, or where the
+    question has no word that could stand for a name."""
     last = history[-1]
-    if last.role != "assistant":
+    if last.role != "assistant" or not _STANDS_FOR_NAME.search(_NO_PRONOUN.sub(" ", question)):
         return ""
-    text = last.content[:MAX_CHARS]
-    named = [match.group(1) or match.group() for match in _NAME.finditer(text) if _is_name(match, text)]
-    new = [name for name in dict.fromkeys(named) if name.casefold() not in said.casefold()]
+    text = _told(last.content[:MAX_CHARS])
+    named = [
+        _without_common_end(match.group(1) or match.group()) for match in _NAME.finditer(text) if _is_name(match, text)
+    ]
+    new = [name for name in dict.fromkeys(named) if name and name.casefold() not in said.casefold()]
     return f" ({', '.join(new[:MAX_NAMES])})" if new else ""
+
+
+def _told(answer: str) -> str:
+    """What an answer says by its sentences and its quotations, without where these are from and the names of columns,
+    which are the server's words."""
+    told = _REFUSAL.sub("", _LEAD_IN.sub("", answer))
+    return _QUOTATION.sub(lambda quotation: _COLUMN.sub("", quotation.group(1)), told)
+
+
+def _without_common_end(name: str) -> str:
+    """Lines of a page stand behind one another in a quotation: "Gannet Island The"."""
+    words = name.split()
+    while words and all(term in COMMON for term in terms(words[-1])):
+        words.pop()
+    return " ".join(words)
 
 
 def _is_name(match: re.Match[str], text: str) -> bool:
