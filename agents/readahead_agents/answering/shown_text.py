@@ -16,8 +16,8 @@ LinkHost = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9]
 """A host, with its port where it has one: `wiki.example.org`."""
 
 _MARKER = re.compile(r"[ \t]?\[\s{0,2}(S?\d{1,4}(?:\s{0,2}[,;]\s{0,2}S?\d{1,4}){0,9})\s{0,2}\]", re.IGNORECASE)
-_HERE = r"#|/(?![/\\])"
-"""What the target of a link within this service begins with."""
+_HERE = r"#|/(?![/\\&])"
+"""What the target of a link within this service begins with. An entity behind the slash may be one more slash."""
 
 
 @dataclass(frozen=True, slots=True)
