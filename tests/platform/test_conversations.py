@@ -77,6 +77,22 @@ async def test_no_tenant_finds_the_conversations_of_another(gateway: Gateway) ->
     assert len((await gateway.sdk().conversations.items.list(made.id)).data) == 1
 
 
+async def test_a_key_that_reads_makes_conversations_and_deletes_none(gateway: Gateway) -> None:
+    reading, _ = await gateway.context.tenants.create_key("acme", scopes=["read"])
+    reader = gateway.sdk(reading)
+    made = await reader.conversations.create(items=[said("Hello.")])
+    [item] = (await reader.conversations.items.create(made.id, items=[said("Again.")])).data
+    refused = [
+        reader.conversations.items.delete(str(item.id), conversation_id=made.id),
+        reader.conversations.delete(made.id),
+        reader.responses.delete("resp_1"),
+    ]
+    for attempt in refused:
+        with pytest.raises(openai.PermissionDeniedError, match="write"):
+            await attempt
+    assert len((await reader.conversations.items.list(made.id)).data) == 2
+
+
 async def test_responses_of_a_conversation_remember_it_and_are_added_to_it(
     tmp_path: Path, smollm2_tokenizer: Tokenizer
 ) -> None:

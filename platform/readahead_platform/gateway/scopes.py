@@ -17,6 +17,6 @@ _READING_POSTS = re.compile(
 
 def needed_scope(method: str, path: str) -> Scope:
     """The scope that a request needs; a route added later needs `write` until it is named above."""
-    if method in _SAFE_METHODS or _READING_POSTS.fullmatch(path):
+    if method in _SAFE_METHODS or (method == "POST" and _READING_POSTS.fullmatch(path)):
         return "read"
     return "write"
