@@ -66,6 +66,7 @@ class Library:
         ingestion: Ingestion,
         reranker: Reranker,
         readers: Readers,
+        counter: PortableCounter,
     ) -> None:
         self._readers = readers
         self._images = PageImages(read_limits(settings), readers)
@@ -78,7 +79,7 @@ class Library:
         self.jobs = Jobs(database, ingestion, self._intake)
         self.batches = Batches(database, ingestion, self._intake)
         self.chunks = Chunks(database)
-        self._searcher = Searcher(settings, database, embedder, ingestion, reranker)
+        self._searcher = Searcher(settings, database, embedder, ingestion, reranker, counter)
         self._citer = Citer(database, embedder)
         self._embedder = embedder
 
@@ -104,7 +105,7 @@ class Library:
             on_failure.push_async_callback(ingestion.close)
             await ingestion.start()
             on_failure.pop_all()
-        return cls(settings, lock, database, blobs, seal, embedder, ingestion, second_look, readers)
+        return cls(settings, lock, database, blobs, seal, embedder, ingestion, second_look, readers, counter)
 
     async def close(self) -> None:
         """Stops the workers; what they had not finished is resumed by the next open."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from readahead_retrieval.embedding import Vectors
-from readahead_retrieval.fusion import Fused, fuse
+from readahead_retrieval.fusion import DENSE_WEIGHT, Fused, fuse
 from readahead_retrieval.index.dense import Hit
 from readahead_retrieval.index.generation import Generation
 
@@ -29,20 +29,30 @@ class Ranking:
 
 
 def rank(
-    generation: Generation, query: str, vector: Vectors | None, limit: int, within: Within | None = None
+    generation: Generation,
+    query: str,
+    vector: Vectors | None,
+    limit: int,
+    within: Within | None = None,
+    *,
+    by_words: bool = False,
 ) -> Ranking:
     """Up to `limit` passages from each engine.
 
     Args:
         vector: The question's, of shape (dimension,); None to go by words alone.
         limit: At least 1.
+        by_words: Whether the vectors have no say in the order of what the words found, as the model does not know the
+            question's script.
     """
     dense: list[Hit] = []
     if vector is not None:
         dense = generation.dense.search(vector, limit, within.chunks if within else None)
     lexical = generation.lexical.search(query, limit, within.documents if within else None)
     others = _cosines(generation, vector, dense, lexical) if vector is not None else []
-    return Ranking(fuse(dense, lexical, others), max(len(dense), len(lexical)) < limit)
+    return Ranking(
+        fuse(dense, lexical, others, 0.0 if by_words else DENSE_WEIGHT), max(len(dense), len(lexical)) < limit
+    )
 
 
 def _cosines(generation: Generation, vector: Vectors, dense: Sequence[Hit], lexical: Sequence[Hit]) -> list[Hit]:

@@ -19,6 +19,7 @@ from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents
 from readahead_retrieval.store.chunks import StoredChunk, under_heading
 from readahead_retrieval.store.session import Database
+from readahead_retrieval.tokens import PortableCounter
 from readahead_retrieval.types import Evidence, KnowledgeBase
 
 
@@ -44,12 +45,14 @@ class Searcher:
         embedder: Embedder,
         ingestion: Ingestion,
         reranker: Reranker,
+        counter: PortableCounter,
     ) -> None:
         self._settings = settings
         self._database = database
         self._embedder = embedder
         self._ingestion = ingestion
         self._reranker = reranker
+        self._counter = counter
 
     async def search(
         self,
@@ -77,9 +80,10 @@ class Searcher:
         generation = await self._generation(kb)
         within = await self._within(kb, document_ids)
         vector = await self._vector(generation, query)
+        by_words = not self._counter.knows(query)
         limit = max(self._settings.candidates, wanted)
         while True:
-            found = await asyncio.to_thread(rank, generation, query, vector, limit, within)
+            found = await asyncio.to_thread(rank, generation, query, vector, limit, within, by_words=by_words)
             live = await self._live(kb, found.fused)
             fused = await asyncio.to_thread(weighed, found.fused, live)
             ranked = await self._rescored(query, fused, live)

@@ -18,9 +18,9 @@ from readahead_retrieval.library import Library
 from readahead_retrieval.rerank import CrossEncoderReranker, KeepScores
 from readahead_retrieval.selection import select, weighed
 from readahead_retrieval.store.chunks import StoredChunk
-from readahead_retrieval.tokens import EstimatedCounter
+from readahead_retrieval.tokens import EstimatedCounter, TokenizerCounter
 from tests.retrieval import pdf_samples as samples
-from tests.retrieval.library_parts import TENANT, TermEmbedder, add, opened
+from tests.retrieval.library_parts import TENANT, TermEmbedder, add, opened, settings
 
 
 def ranked(*ids: int) -> list[Fused]:
@@ -136,6 +136,52 @@ async def test_a_cap_leaves_room_for_other_documents(tmp_path: Path, handbook: P
         considered = await library.explain(TENANT, "k", "hotel nights breakfast", top_k=4, per_document=1)
     shown = [c.evidence.document for c in considered if c.dropped is None]
     assert sorted(shown) == ["handbook.pdf", "other.pdf"]
+
+
+class Misled(TermEmbedder):
+    """Finds a passage beside the matter near to every question."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> Vectors:
+        return await super().embed(["booked by the travel desk"] if kind == "query" else texts, kind)
+
+
+class Stranger(EstimatedCounter):
+    """Of a model that knows no script there is."""
+
+    def knows(self, text: str) -> bool:
+        return False
+
+
+async def test_the_words_decide_where_the_model_does_not_know_the_script_of_the_question(
+    tmp_path: Path, handbook: Path
+) -> None:
+    other = samples.write_pdf(tmp_path / "other.pdf", samples.lines("Hotel nights are booked by the travel desk."))
+    first: list[str] = []
+    for counter in (EstimatedCounter(), Stranger()):
+        library = await Library.open(settings(tmp_path / type(counter).__name__), Misled(), counter)
+        await library.create_kb(TENANT, "k")
+        for path in (handbook, other):
+            await add(library, "k", path)
+        first.append((await library.search(TENANT, "k", "hotel nights breakfast"))[0].document)
+        await library.close()
+    assert first == ["other.pdf", "handbook.pdf"]
+
+
+@pytest.mark.parametrize(
+    ("question", "known"),
+    [
+        ("Who is the governor of Texas?", True),
+        ("What does E30 mean for a C40 of type XK-7?", True),
+        ("Wie hoch ist die Gebühr für die Straße?", True),
+        ("대통령의 임기는 몇 년인가요?", False),
+        ("C40의 보증 기간은 얼마인가요?", False),
+        ("Сколько стоит билет?", False),
+        ("12?", True),
+        ("\ud800", True),
+    ],
+)
+def test_a_vocabulary_tells_what_scripts_its_model_knows(minilm_path: Path, question: str, known: bool) -> None:
+    assert TokenizerCounter.from_file(minilm_path / "tokenizer.json").knows(question) is known
 
 
 async def test_prefixes_go_before_the_texts_and_into_the_models_name() -> None:

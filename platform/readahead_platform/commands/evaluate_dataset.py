@@ -48,4 +48,5 @@ async def _evaluate(folder: Path, model: Path, settings: Settings, *, as_json: b
                 return await evaluate_documents(folder, settings.retrieval, embedder, counter, on_progress=show)
             used = prepared(embedder, counter, settings.retrieval)
             candidates = settings.retrieval.candidates
-            return await evaluate_dataset(read_dataset(folder), used, candidates=candidates, on_progress=show)
+            dataset = read_dataset(folder)
+            return await evaluate_dataset(dataset, used, candidates=candidates, counter=counter, on_progress=show)

@@ -16,6 +16,7 @@ from readahead_retrieval.evaluation.metrics import bootstrap_interval, ndcg_at_k
 from readahead_retrieval.evaluation.runner import Report
 from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
 from readahead_retrieval.ranking import rank
+from readahead_retrieval.tokens import PortableCounter
 
 DEPTH = 100
 BATCH = 64
@@ -28,6 +29,7 @@ async def evaluate_dataset(
     embedder: Embedder,
     *,
     candidates: int,
+    counter: PortableCounter | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
     """Indexes every passage whole, one entry each, and asks every question.
@@ -36,6 +38,7 @@ async def evaluate_dataset(
 
     Args:
         candidates: Passages that each engine gives to the fusion, as in `RetrievalSettings`.
+        counter: The model's, which tells what scripts it knows; None to take it to know all.
         on_progress: Called with (stage, done, total).
     """
     told = on_progress or (lambda stage, done, total: None)
@@ -46,7 +49,7 @@ async def evaluate_dataset(
         vectors = await _embed(embedder, [dataset.queries[q] for q in asked], "query", told)
         rankings: dict[str, dict[str, list[str]]] = {}
         for done, (query, vector) in enumerate(zip(asked, vectors, strict=True), start=1):
-            found = await asyncio.to_thread(_search, generation, dataset.queries[query], vector, candidates)
+            found = await asyncio.to_thread(_search, generation, dataset.queries[query], vector, candidates, counter)
             rankings[query] = {engine: [names[i] for i in ids] for engine, ids in found.items()}
             told("searching", done, len(asked))
     return _report(dataset, rankings)
@@ -81,11 +84,14 @@ async def _embed(
     return vectors
 
 
-def _search(generation: Generation, query: str, vector: Vectors, candidates: int) -> dict[str, list[int]]:
+def _search(
+    generation: Generation, query: str, vector: Vectors, candidates: int, counter: PortableCounter | None
+) -> dict[str, list[int]]:
+    by_words = counter is not None and not counter.knows(query)
     return {
         "dense": [hit.chunk_id for hit in generation.dense.search(vector, DEPTH)],
         "lexical": [hit.chunk_id for hit in generation.lexical.search(query, DEPTH)],
-        "hybrid": [fused.id for fused in rank(generation, query, vector, candidates).fused],
+        "hybrid": [fused.id for fused in rank(generation, query, vector, candidates, by_words=by_words).fused],
     }
 
 
