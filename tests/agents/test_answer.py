@@ -104,6 +104,21 @@ async def test_a_model_that_repeats_itself_is_stopped() -> None:
     assert last.usage.completion_tokens > 0
 
 
+async def test_a_sentence_under_another_marker_or_cut_in_a_letter_is_not_said_again() -> None:
+    said = FILTER[:-1]
+    for reply in (
+        f"{said} [S1].\n{said} [S2].",
+        f"1. {said}.\n2. {said}.",
+        f"{said}.\n{said[: len(said) // 2]}\ufffd",
+        f"{said}\ufffd",
+    ):
+        llm = ScriptedLanguageModel([reply])
+        last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
+        assert last.answer.count(said[:20]) == 1, reply
+        assert "\ufffd" not in last.answer
+        assert not last.quoted
+
+
 async def test_a_model_that_repeats_a_line_without_an_end_is_stopped_too() -> None:
     llm = ScriptedLanguageModel(["The policy of the house is:\n\n" * 20])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))

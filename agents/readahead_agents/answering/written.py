@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -18,6 +19,11 @@ from readahead_retrieval.types import Evidence
 MIN_REPEAT_CHARS = 12
 MAX_SENTENCE_CHARS = 2_000
 """A run without an end is cut here, so that nothing is held for ever."""
+
+_NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*(?:\d{1,3}[.)]|[-*•])\s+", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_CUT = " \n\t\r\ufffd"
+"""What is no end of a text: a limit on tokens may cut a letter in its middle."""
 
 
 class WrittenText:
@@ -51,9 +57,11 @@ class WrittenText:
                 elif loops(self._rest):
                     return
         self._add(self._shown.finish())
-        for sentence in [*self._ended(), self._rest.rstrip()]:
-            if sentence.strip() and not self._repeats(sentence):
+        for sentence in self._ended():
+            if not self._repeats(sentence):
                 yield sentence
+        if (last := self._rest.rstrip(_CUT)) and not self._repeats(last, cut=True):
+            yield last
 
     def _add(self, piece: str) -> None:
         self._rest += piece
@@ -69,11 +77,12 @@ class WrittenText:
         self._rest = self._rest[cut:]
         return ended
 
-    def _repeats(self, sentence: str) -> bool:
-        said = " ".join(sentence.casefold().split())
+    def _repeats(self, sentence: str, *, cut: bool = False) -> bool:
+        """Whether the words were said before, under whatever number or marker; of one that was cut, its beginning."""
+        said = " ".join(_WORD.findall(_NUMBERING.sub(" ", sentence).casefold()))
         if len(said) < MIN_REPEAT_CHARS:
             return False
-        again = said in self._said
+        again = said in self._said or (cut and any(earlier.startswith(said) for earlier in self._said))
         self._said.add(said)
         return again
 
