@@ -121,6 +121,17 @@ def test_the_row_with_the_asked_code_is_quoted_with_its_header() -> None:
     assert "E07" not in text
 
 
+def test_the_first_row_of_a_passage_that_begins_inside_a_table_is_quoted_too() -> None:
+    rows = (
+        "E30 | Clock battery empty | Replace the CR2032; times in the log are marked with a star\n"
+        "AH | Room too warm | Starts 45 minutes after the limit is passed\n"
+        "AL | Room too cold | Starts 5 minutes after the limit is passed"
+    )
+    text = quotation("What does E30 mean?", [passage("rules.pdf", 1, rows)], "In").text
+    assert "E30 · Clock battery empty" in text
+    assert "Room too" not in text
+
+
 def test_both_halves_of_a_question_are_quoted() -> None:
     passages = [
         passage("a.pdf", 1, "The harbour master is Ines Calloway."),
@@ -174,3 +185,41 @@ async def test_a_refusal_of_something_else_gives_way_to_the_closest_passage() ->
     reply = "The text does not provide any information about the type of material used for the evaporator."
     own, quoted = await said(reply, "What torque do the cover screws need?", text)
     assert own == "" and "0.8 Nm" in quoted
+
+
+TRAVEL = (
+    "3. Transport\n3.1 Trains come first.\n"
+    "3.2 Second class is the rule. First class is paid when the train ride is longer than four hours.\n"
+    "3.3 The use of a private car is paid by the kilometre. Alcohol is not paid.\n"
+    "7.1 Claims are handed in within 30 days after the return."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "false"),
+    [
+        ("When is first class paid?", "Alcohol is paid when the train ride is longer than four hours."),
+        ("When is first class paid?", "First class is paid only when the train ride is longer than four hours."),
+        (
+            "Until when must a claim be handed in?",
+            "A claim must be handed in within 30 days after the return of the claim.",
+        ),
+    ],
+)
+async def test_a_sentence_that_one_statement_does_not_bear_out_as_a_whole_is_replaced(
+    question: str, false: str
+) -> None:
+    own, quoted = await said(false, question, TRAVEL)
+    assert own == ""
+    assert quoted
+
+
+@pytest.mark.parametrize(
+    ("question", "true"),
+    [
+        ("When is first class paid?", "First class is paid when the train ride is longer than four hours."),
+        ("What is the rule for first class?", "Second class is the rule; first class is paid when the ride is longer."),
+    ],
+)
+async def test_what_a_statement_and_the_one_beside_it_say_is_shown(question: str, true: str) -> None:
+    assert (await said(true, question, TRAVEL))[0] == true

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
 from readahead_agents.answering.rows import is_row
+from readahead_agents.answering.together import excludes_more, mixes, stumbles
 from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary
@@ -102,6 +103,7 @@ class Judge:
         self._terms = QuestionTerms.of(question, self._units)
         self._asked = [self._terms.asked, *(half & self._terms.asked for half in halves(question))]
         self._asks_fact = not asks_for_summary(question) and not asks_for_analysis(question)
+        self._asks_one_fact = self._asks_fact and not halves(question)
         self._missing = Known(passages).missing(question)
 
     async def judge(self, sentence: str) -> Judged:
@@ -136,7 +138,17 @@ class Judge:
         held = new & told
         if len(held) < MIN_NEW_HELD * len(new) or not self._bears_on_question(told | said_terms(sentence)):
             return False
-        return self._is_told(citation, sentence, anchors, new, figures) and _denies_alike(sentence, quote)
+        return self._is_told(citation, sentence, anchors, new, figures) and self._holds_together(
+            sentence, quote, anchors, new
+        )
+
+    def _holds_together(self, sentence: str, quote: str, anchors: Sequence[Unit], new: frozenset[str]) -> bool:
+        """Whether one statement bears the sentence out as a whole, with what it denies and leaves out."""
+        if self._asks_one_fact and mixes(new, anchors, self._units):
+            return False
+        most = max((len(anchor.said & new) for anchor in anchors), default=0)
+        stood = " ".join(anchor.text for anchor in anchors if len(anchor.said & new) == most) or quote
+        return not (excludes_more(sentence, stood) or stumbles(sentence, stood)) and _denies_alike(sentence, stood)
 
     def _bears_on_question(self, said: frozenset[str]) -> bool:
         if not self._asks_fact:
