@@ -21,7 +21,6 @@ MAX_SENTENCE_CHARS = 2_000
 """A run without an end is cut here, so that nothing is held for ever."""
 
 _NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*(?:\d{1,3}[.)]|[-*•])\s+", re.IGNORECASE)
-_WORD = re.compile(r"\w+")
 _CUT = " \n\t\r\ufffd"
 """What is no end of a text: a limit on tokens may cut a letter in its middle."""
 
@@ -78,8 +77,8 @@ class WrittenText:
         return ended
 
     def _repeats(self, sentence: str, *, cut: bool = False) -> bool:
-        """Whether the words were said before, under whatever number or marker; of one that was cut, its beginning."""
-        said = " ".join(_WORD.findall(_NUMBERING.sub(" ", sentence).casefold()))
+        """Whether it was said before, under whatever number or marker; of one that was cut, its beginning."""
+        said = " ".join(_NUMBERING.sub(" ", sentence).casefold().split())
         if len(said) < MIN_REPEAT_CHARS:
             return False
         again = said in self._said or (cut and any(earlier.startswith(said) for earlier in self._said))
