@@ -65,8 +65,8 @@ class BudgetExceeded(AgentError):
 class RunNotFound(AgentError):
     """No such run for this tenant; what belongs to another tenant is not found either."""
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"No run {run_id!r} was found.")
+    def __init__(self, run_id: str, kind: str = "run") -> None:
+        super().__init__(f"No {kind} {run_id!r} was found.")
 
 
 class TooManyRuns(AgentError):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from readahead_retrieval.errors import InvalidState, NotFound
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from readahead_retrieval.errors import DocumentRemoved, InvalidState, NotFound
 from readahead_retrieval.ingest.changes import QUEUE
 from readahead_retrieval.ingest.intake import Intake
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.store import documents, jobs
+from readahead_retrieval.store.models import DocumentRow
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.types import Document, DocumentState, Job
 
@@ -35,14 +38,14 @@ class Jobs:
 
     async def get(self, tenant: str, job_id: str) -> Job:
         async with self._database.reading() as session:
-            document = documents.document_of(await documents.get(session, tenant, _document_id(job_id)))
+            document = documents.document_of(await _row(session, tenant, job_id))
             positions = await jobs.positions(session, [document.id])
         return _job(document, positions.get(document.id))
 
     async def cancel(self, tenant: str, job_id: str) -> Job:
         """Stops it where it stands; nothing of it is searchable. Raises `InvalidState` when it has come too far."""
         async with self._database.writing() as session:
-            row = await documents.get(session, tenant, _document_id(job_id))
+            row = await _row(session, tenant, job_id)
             if not documents.document_of(row).cancellable:
                 raise InvalidState(f"The job {job_id!r} is {row.state}: it is cancelled while it waits or is read.")
             await documents.cancel(session, row.id)
@@ -53,7 +56,7 @@ class Jobs:
     async def retry(self, tenant: str, job_id: str, password: str | None = None) -> Job:
         """Queues it anew. Raises `InvalidState` unless it failed or was cancelled."""
         async with self._database.writing() as session:
-            row = await documents.get(session, tenant, _document_id(job_id))
+            row = await _row(session, tenant, job_id)
             if row.state not in {DocumentState.FAILED, DocumentState.CANCELLED}:
                 raise InvalidState(f"The job {job_id!r} is {row.state}: it is retried once it failed or was cancelled.")
             await self._intake.again(session, row, password)
@@ -81,6 +84,16 @@ def id_of(document_id: str) -> str:
 
 def _job(document: Document, position: int | None) -> Job:
     return Job(id_of(document.id), document, position)
+
+
+async def _row(session: AsyncSession, tenant: str, job_id: str) -> DocumentRow:
+    """The job's document; what is not there is told by the name that was asked for."""
+    try:
+        return await documents.get(session, tenant, _document_id(job_id))
+    except DocumentRemoved:
+        raise
+    except NotFound as error:
+        raise NotFound("job", job_id) from error
 
 
 def _document_id(job_id: str) -> str:

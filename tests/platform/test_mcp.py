@@ -137,6 +137,23 @@ async def test_reading_names_pages_that_are_not_there(gateway: Gateway, ids: dic
         assert "cannot be read" in await refused(client, "doc_read", document_id=ids["document"], pages="five")
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("doc_read", {"doc": "doc_1"}, "`document_id`: field required. It takes `document_id`, `pages`, `cursor`."),
+        ("kb_search", {"query": "pump", "top_k": 99}, "`top_k`: input should be less than or equal to 20."),
+        ("kb_ask", {"question": "Why?", "route": "fast"}, "`route`: input should be 'auto'"),
+    ],
+)
+async def test_a_call_with_wrong_arguments_is_told_in_words_what_the_tool_takes(
+    gateway: Gateway, tool: str, arguments: dict[str, Any], told: str
+) -> None:
+    async with mcp_client(gateway) as client:
+        message = await refused(client, tool, **arguments)
+    assert message.startswith(f"{tool} can't take these arguments") and told in message
+    assert "pydantic" not in message and "\n" not in message
+
+
 async def test_what_belongs_to_another_tenant_is_not_found_by_any_tool_or_resource(
     gateway: Gateway, ids: dict[str, str]
 ) -> None:
@@ -155,6 +172,8 @@ async def test_what_belongs_to_another_tenant_is_not_found_by_any_tool_or_resour
             ("doc_delete", {"document_id": document}),
         ):
             assert "was found" in await refused(client, tool, **arguments), tool
+        unknown = document.replace("doc_", "job_")
+        assert f"No job '{unknown}' was found" in await refused(client, "job_get", job_id=unknown)
         for uri in (f"kb://{ids['store']}", f"doc://{document}", f"doc://{document}/page/1"):
             with pytest.raises(MCPError, match="was found"):
                 await client.read_resource(uri)

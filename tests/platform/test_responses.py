@@ -136,7 +136,7 @@ async def test_a_response_goes_on_from_the_one_before(tmp_path: Path, smollm2_to
         assert len(items) == 1
         with pytest.raises(openai.NotFoundError, match="resp_none"):
             await sdk.responses.create(model=MODEL, input="And?", previous_response_id="resp_none")
-        with pytest.raises(openai.NotFoundError):
+        with pytest.raises(openai.NotFoundError, match=f"No response '{first.id}' was found"):
             await gateway.sdk(gateway.other_key).responses.retrieve(first.id)
 
 

@@ -11,10 +11,11 @@ from typing import Annotated, Any, TypeVar
 from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import INVALID_PARAMS, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
-from pydantic import Field
+from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from readahead_agents.errors import AgentError
+from readahead_agents.mcp.argument_errors import told
 from readahead_agents.mcp.asking import AskedRoute
 from readahead_agents.mcp.knowledge import Knowledge
 from readahead_agents.mcp.knowledge_prompts import add_prompts
@@ -70,7 +71,7 @@ def knowledge_server(caller: Caller, *, version: str, writes: bool) -> MCPServer
 
 class _KnowledgeServer(MCPServer):
     """Lists the caller's knowledge bases as resources, as the SDK lists only what is the same for everyone; and says
-    what is wrong with a prompt's arguments."""
+    what is wrong with the arguments of a prompt or a tool."""
 
     def __init__(self, caller: Caller, version: str) -> None:
         super().__init__(
@@ -94,6 +95,18 @@ class _KnowledgeServer(MCPServer):
         if missing := [each for each in needed if each not in (arguments or {})]:
             raise MCPError(INVALID_PARAMS, f"The prompt {name!r} needs {', '.join(map(repr, missing))}.")
         return await super().get_prompt(name, arguments, context)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Says in words which argument is wrong, where the SDK would hand on the validator's text."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+            raise ToolError(told(name, list(schemas[name]["properties"]), error.__cause__)) from error
 
     async def list_resources(self) -> list[Resource]:
         listed = await self._caller().knowledge_bases(None, None)

@@ -120,7 +120,7 @@ class RunJournal:
         async with self._database.reading() as session:
             row = await session.scalar(chosen)
         if row is None:
-            raise RunNotFound(run_id)
+            raise RunNotFound(run_id, kind)
         return _run(row)
 
     async def remove(self, run: Run) -> None:
