@@ -87,6 +87,54 @@ async def test_lines_of_a_paragraph_are_joined_and_paragraphs_are_not(tmp_path: 
     assert page.text.split("\n") == [squeezed(samples.LEFT_COLUMN), squeezed(samples.RIGHT_COLUMN)]
 
 
+async def test_a_number_at_the_start_of_a_line_belongs_to_the_sentence_above(tmp_path: Path) -> None:
+    first = ("Use four lines of your own, at least 14 mm thick for boats above", "9 m, with springs.")
+    second = ("The club is named in the reports of the harbour board.[12]", "16 members have left it.")
+    page = await only_page(samples.write_pdf(tmp_path / "a.pdf", samples.lines(*first, *second)))
+    assert page.text.split("\n") == [" ".join(first), *second]
+
+
+async def test_a_sentence_goes_on_below_a_line_with_one_bold_word(tmp_path: Path) -> None:
+    def draw(canvas: Canvas) -> None:
+        above, below = "The record of the race was set in the year 2024 by", "dark wins a salted ham."
+        samples.lines(above, "", below, "", "", *samples.wrapped(samples.LEFT_COLUMN, 400), y=760)(canvas)
+        line = canvas.beginText(72, 760 - 11 * 1.3)
+        for font, words in (
+            ("Helvetica", "the cutter "),
+            ("Helvetica-Bold", "Marigold"),
+            ("Helvetica", ". Who comes by"),
+        ):
+            line.setFont(font, 11)
+            line.textOut(words)
+        canvas.drawText(line)
+
+    page = await only_page(samples.write_pdf(tmp_path / "a.pdf", draw))
+    assert page.text.split("\n")[0] == (
+        "The record of the race was set in the year 2024 by the cutter Marigold. Who comes by dark wins a salted ham."
+    )
+    assert page.headings == ()
+
+
+async def test_a_cell_that_goes_on_with_a_figure_is_one_cell(tmp_path: Path) -> None:
+    rows = [("E15", "Probe broken", "Replace it"), ("E21", "Memory of the log damaged", "Format the log in menu")]
+
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica", 10)
+        for index, row in enumerate(rows):
+            for column, cell in enumerate(row):
+                canvas.drawString(72 + column * 150, 750 - 18 * index, cell)
+        canvas.drawString(72 + 2 * 150, 750 - 18 - 12, "9 or in menu 10")
+        for column, cell in enumerate(("E30", "Battery empty", "Replace it")):
+            canvas.drawString(72 + column * 150, 750 - 18 * 3, cell)
+
+    page = await only_page(samples.write_pdf(tmp_path / "a.pdf", draw))
+    assert page.text.split("\n") == [
+        "E15 | Probe broken | Replace it",
+        "E21 | Memory of the log damaged | Format the log in menu 9 or in menu 10",
+        "E30 | Battery empty | Replace it",
+    ]
+
+
 async def test_a_word_broken_at_the_end_of_a_line_is_whole_again(tmp_path: Path) -> None:
     draw = samples.lines(
         "The mill gave work to the inhabi-", "tants of the valley, and the well-", "Known inn stood by it."

@@ -25,9 +25,10 @@ MAX_BOLD_SHARE = 0.3
 """Where more of the text is bold, bold letters say nothing."""
 
 _LABEL = re.compile(r"(?:[•◦▪■□●○◆▶–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|[①-⑳]|\d{1,2}(?:\.\d+)*\.?)\Z")
+_NUMBER = re.compile(r"\d{1,2}\Z")
 _NO_HEADING = re.compile(r"\.\.\.|[.,;]\Z")  # an entry of a table of contents, or a sentence
 _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
-_ENDS_SENTENCE = re.compile(r"[.!?:;。！？][\"'”’)\]]*\Z")
+_ENDS_SENTENCE = re.compile(r"[.!?:;。！？][\"'”’)\]]*(?:\[\d{1,3}\])*\Z")  # or the mark of its note
 _WRITTEN_WITHOUT_SPACES = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
 
 
@@ -158,7 +159,19 @@ def _continues(previous: Line, line: Line, columns: dict[int, _Column]) -> bool:
     ended = bool(_ENDS_SENTENCE.search(last.text))
     if line.column != previous.column:
         return line.column >= 0 and not ended and first.text[:1].islower()
-    return not _LABEL.match(first.text) and not _begins_paragraph(previous, line, columns[line.column], ended)
+    column = columns[line.column]
+    if _LABEL.match(first.text) and not _is_wrapped_number(previous, line, column, ended):
+        return False
+    return not _begins_paragraph(previous, line, column, ended)
+
+
+def _is_wrapped_number(previous: Line, line: Line, column: _Column, ended: bool) -> bool:
+    """Whether a bare number that begins a line is a word of the sentence above ("given by lot on | 15 August"), which
+    fills its line, and not the label of an entry in a list, the one above which begins with a number too."""
+    if ended or _is_short(previous, column) or not _NUMBER.match(line.cells[0].words[0].text):
+        return False
+    is_flush = abs(line.x0 - previous.x0) < 0.7 * line.size
+    return is_flush and not _LABEL.match(previous.cells[0].words[0].text)
 
 
 def _begins_paragraph(previous: Line, line: Line, column: _Column, ended: bool) -> bool:
@@ -167,13 +180,18 @@ def _begins_paragraph(previous: Line, line: Line, column: _Column, ended: bool) 
         return True
     if abs(line.size - previous.size) > 0.25 * previous.size:
         return True
-    short = previous.x1 < column.right - 0.15 * (column.right - column.left)
+    short = _is_short(previous, column)
     indented = line.x0 - previous.x0 > 0.7 * line.size
     if ended:
         return short or indented
     # Behind the last entry of a list, which seldom has a full stop; a full line goes on below its number.
     outdented = previous.x0 - line.x0 > 0.3 * line.size
     return short and outdented and bool(_LABEL.match(previous.cells[0].words[0].text))
+
+
+def _is_short(line: Line, column: _Column) -> bool:
+    """Whether it ends well before the column's edge."""
+    return line.x1 < column.right - 0.15 * (column.right - column.left)
 
 
 def _joined_cells(line: Line) -> list[list[Segment]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from readahead_retrieval.pdf.segments import Segment, same_height, widest_space
@@ -16,6 +17,8 @@ from readahead_retrieval.pdf.segments import Segment, same_height, widest_space
 _PROSE_LINES = 3
 _PROSE_CHARACTERS = 25
 _MAX_CELL_LINES = 4
+_MIN_WRAPPED_CHARACTERS = 12
+"""Of a line of words that goes on in the next one of its cell; what stands over a column of figures is shorter."""
 _MAX_PITCH = 1.8
 """Of the line height: lines further apart do not belong to one block."""
 
@@ -134,8 +137,16 @@ def _are_lines_rows(group: list[Block]) -> bool:
     lines = [len(block.segments) for block in group]
     if max(lines) == 1 or max(lines) > _MAX_CELL_LINES or min(lines) == max(lines):
         return True
-    tall = [block for block in group if len(block.segments) > 1]
-    return any(segment.words[0].text[0].isdigit() for block in tall for segment in block.segments[1:])
+    return any(_begins_row(above, line) for block in group for above, line in pairwise(block.segments))
+
+
+def _begins_row(above: Segment, line: Segment) -> bool:
+    """Whether a line below another is a figure of its own, and not what a sentence that was wrapped goes on with."""
+    if not line.words[0].text[0].isdigit():
+        return False
+    is_flush = abs(line.x0 - above.x0) < 0.3 * line.size
+    wraps = above.characters >= _MIN_WRAPPED_CHARACTERS and not above.words[0].text[0].isdigit()
+    return not (is_flush and wraps)
 
 
 def _lines(segments: Sequence[Segment]) -> Iterator[Row]:

@@ -97,7 +97,8 @@ def _line_words(tokens: Sequence[_Token], glyphs: _Glyphs, boxes: Iterator[Rect 
         plain = token.isascii() and token.isalnum()  # most words
         text = token if plain else clean_word(token)
         if text and box is not None:
-            yield RawWord(text, box, box, size, bold, turn, start == end, not plain and ends_hyphenated(token))
+            is_bold = bold and glyphs.is_bold(start, token)  # the longest word may be the only one that is
+            yield RawWord(text, box, box, size, is_bold, turn, start == end, not plain and ends_hyphenated(token))
         end = start + len(token)
 
 
@@ -175,9 +176,16 @@ class _Glyphs:
             loose = self._loose
             sideways = round(angle / 90) % 2 == 1
             size = loose.right - loose.left if sideways else loose.top - loose.bottom
+        return _Style(size, self._is_bold(index), round((self._geometry.rotation + angle) / 90) % 4 * 90)
+
+    def is_bold(self, start: int, token: str) -> bool:
+        """Of a word in a bold line; signs without letters, such as a bullet, are of any font there."""
+        return self._is_bold(start) or not any(map(str.isalnum, token))
+
+    def _is_bold(self, index: int) -> bool:
         written = raw.FPDFText_GetFontInfo(self._handle, index, self._font_name, len(self._font_name), self._font_flags)
         name = self._font_name.value if 0 < written <= len(self._font_name) else b""
         bold = self._bold.get(name)
         if bold is None:
             bold = self._bold[name] = any(sign in name.lower() for sign in _BOLD_NAMES)
-        return _Style(size, bold, round((self._geometry.rotation + angle) / 90) % 4 * 90)
+        return bold
