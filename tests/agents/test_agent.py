@@ -226,7 +226,7 @@ async def test_cancelling_whoever_reads_a_run_ends_it() -> None:
 
 
 async def test_a_run_that_nobody_reads_goes_only_a_bounded_way() -> None:
-    long = " ".join(f"The pump costs 240 crowns{'!' * number}" for number in range(1, 80))
+    long = "\n".join(f"{'-' * number} The pump costs 240 crowns" for number in range(1, 80))
     llm = ScriptedLanguageModel(planning(SIDES, REPLIES | {"in full": long}))
     events = KnowledgeAgent(llm, pump_kb(), SETTINGS).run(ANALYSE)
     await anext(events)

@@ -223,3 +223,33 @@ async def test_a_sentence_that_one_statement_does_not_bear_out_as_a_whole_is_rep
 )
 async def test_what_a_statement_and_the_one_beside_it_say_is_shown(question: str, true: str) -> None:
     assert (await said(true, question, TRAVEL))[0] == true
+
+
+async def test_marks_stay_only_around_what_a_passage_has_word_for_word() -> None:
+    text = "The probes of the controller are covered for 12 months. The controller is covered for 36 months."
+    question = "How long are the probes covered?"
+    reply = "“The probes are covered for 12 months. They are covered for 12 months.”"
+    assert await said(reply, question, text) == ("The probes are covered for 12 months.", "")
+    verbatim = 'It says "the probes of the controller are covered for 12 months".'
+    assert (await said(verbatim, question, text))[0] == verbatim
+
+
+@pytest.mark.parametrize(
+    ("again", "shown"),
+    [
+        (" It is cleaned every 30 days.", ""),
+        (" It is cleaned with water.", ""),
+        (" The pump costs 240 crowns.", " The pump costs 240 crowns."),
+    ],
+)
+async def test_a_sentence_that_only_says_an_earlier_one_again_is_left_out(again: str, shown: str) -> None:
+    events = await collect(answer(ScriptedLanguageModel([FILTER + again]), pump_kb(), QUESTION, [], SETTINGS))
+    last = ending(events)
+    assert last.answer == FILTER + shown
+    assert last.notes == ()
+
+
+async def test_the_words_around_a_quotation_are_not_taken_from_the_model() -> None:
+    reply = "Quoted from the pump:\nThe filter of the pump is cleaned every 30 days with water."
+    own, quoted = await said(reply, QUESTION, FILTER)
+    assert (own, quoted) == (FILTER, "")

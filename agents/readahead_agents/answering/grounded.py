@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from readahead_agents.answering.marks import without_false_marks
 from readahead_agents.answering.named import Known, Name
 from readahead_agents.answering.packing import PackedPrompt
 from readahead_agents.answering.quotation import MAX_QUOTES, MIN_QUOTED, SURELY_SAID, quotation, said_share
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
-from readahead_agents.answering.support import Judge, SentenceJudge, Verdict, declines, is_about, numbers, shifted
+from readahead_agents.answering.support import (
+    Judge,
+    SentenceJudge,
+    Verdict,
+    declines,
+    is_about,
+    numbers,
+    says_again,
+    shifted,
+)
 from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
@@ -35,6 +45,11 @@ class _Shown:
         self.withheld = 0
         self.declined = ""
         self._waiting = ""
+        self._sentences: list[str] = []
+
+    def says(self, sentence: str) -> bool:
+        """Whether one sentence that is shown says as much already."""
+        return any(says_again(sentence, earlier) for earlier in self._sentences)
 
     def wait(self, sentence: str) -> None:
         """Keeps a sentence that is worth showing only before one that is supported."""
@@ -46,6 +61,7 @@ class _Shown:
 
     def show(self, sentence: str, citations: Sequence[Citation]) -> str:
         """Takes a supported sentence; gives what is shown now."""
+        self._sentences.append(sentence)
         piece = self._waiting + sentence
         piece = piece if self.text else piece.lstrip()
         self._waiting = ""
@@ -80,7 +96,8 @@ async def grounded_answer(
     judge = judge or Judge(source, question, prompt.passages)
     async with aclosing(written.sentences(prompt, options)) as sentences:
         async for sentence in sentences:
-            if piece := await _taken(judge, shown, sentence, question):
+            unmarked = without_false_marks(sentence, prompt.passages)
+            if piece := await _taken(judge, shown, unmarked, question):
                 yield Token(piece)
             if not shown.text and shown.withheld >= MAX_UNSUPPORTED:
                 break
@@ -100,7 +117,7 @@ async def _taken(judge: SentenceJudge, shown: _Shown, sentence: str, question: s
         return ""
     judged = await judge.judge(stripped)
     if judged.verdict is Verdict.SUPPORTED:
-        return shown.show(sentence, judged.citations)
+        return "" if shown.says(stripped) else shown.show(sentence, judged.citations)
     if judged.verdict is Verdict.GLUE:
         shown.wait(sentence)
     else:

@@ -54,7 +54,9 @@ _NEGATION = re.compile(
 _EXCEPTION = re.compile(
     r"\b(?:only|except|refus\w*|forbid\w*|forbidden|prohibit\w*|lack\w*|fail\w*|un\w+ed)\b|금지|아니", re.I
 )
-_ECHO = re.compile(r"^\W*(?:S\d+\b|Question:|Text:|Findings so far|Using the (?:text|documents)\b)")
+_ECHO = re.compile(
+    r"^\W*(?:S\d+\b|Question:|Text:|Quoted from\b|The closest passage\b|Findings so far|Using the (?:text|documents)\b)"
+)
 _NAME = re.compile(r"(?<=[\w,;:’'”\"] )[A-Z][\w’'-]+")
 
 
@@ -252,6 +254,13 @@ def declines(answer: str) -> bool:
 def is_about(declined: str, question: str) -> bool:
     """Whether a refusal is one of this question: short, or with a word of it. Small models refuse what nobody asked."""
     return len(declined) <= MAX_BARE_DECLINE_CHARS or bool(said_terms(declined) & key_terms(question))
+
+
+def says_again(sentence: str, earlier: str) -> bool:
+    """Whether a whole sentence says nothing that an earlier one does not; points of a list may."""
+    if not sentence.rstrip("\"'”’)").endswith((".", "!", "?", "。")) or _denial(sentence) is not _denial(earlier):
+        return False
+    return said_terms(sentence) <= said_terms(earlier) and numbers(sentence) <= numbers(earlier)
 
 
 def numbers(text: str) -> set[str]:
