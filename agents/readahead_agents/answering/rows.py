@@ -19,6 +19,12 @@ def cells(row: str) -> list[str]:
     return [" ".join(cell.split()) for cell in row.strip().strip(CELL).split(CELL)]
 
 
+def may_head(row: str, below: str) -> bool:
+    """Whether a row can be the header of the one below it, and not one of values that an earlier header names."""
+    names, values = cells(row), cells(below)
+    return all(map(_may_name, names)) and not _are_counted(names, values)
+
+
 def in_words(row: str, header: str) -> str:
     """ "Zone: B; Limit per night: 130 crowns"; the values alone where the line above them names no columns."""
     values, names = cells(row), cells(header)
@@ -29,9 +35,11 @@ def in_words(row: str, header: str) -> str:
 
 def _heads(names: list[str], values: list[str]) -> bool:
     """Whether these are the columns' names. A first row of values looks as the others do: figures over figures."""
-    if len(names) != len(values) or not all(map(_may_name, names)):
-        return False
-    return not any(_counts(name) and any(map(str.isdigit, value)) for name, value in zip(names, values, strict=True))
+    return len(names) == len(values) and all(map(_may_name, names)) and not _are_counted(names, values)
+
+
+def _are_counted(names: list[str], values: list[str]) -> bool:
+    return any(_counts(name) and any(map(str.isdigit, value)) for name, value in zip(names, values, strict=False))
 
 
 def _may_name(name: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from readahead_agents.answering.rows import in_words, is_row
+from readahead_agents.answering.rows import in_words, is_row, may_head
 from readahead_agents.text import sentences
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.types import Evidence
@@ -163,11 +163,11 @@ def _over(text: str, parts: Sequence[tuple[int, int]]) -> tuple[list[str], list[
     headers: list[str] = []
     heading = header = ""
     was_row = False
-    for start, end in parts:
+    for number, (start, end) in enumerate(parts):
         part = text[start:end]
         in_table = is_row(part)
         if in_table and not was_row:
-            header = part
+            header = part if _is_header(text, parts, number) else ""
         over.append(heading)
         headers.append(header if in_table and header != part else "")
         if not in_table and len(part) <= MAX_HEADING_CHARS and _ENDED.search(part) is None:
@@ -181,7 +181,8 @@ def _spans(text: str, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, i
     rows = [is_row(text[start:end]) for start, end in parts]
     for number, (start, _) in enumerate(parts):
         if rows[number]:
-            if not _is_header(rows, number):
+            begins = number == 0 or not rows[number - 1]
+            if not (begins and _is_header(text, parts, number)):
                 yield number, start, parts[number][1]
             continue
         last = number
@@ -195,9 +196,10 @@ def _spans(text: str, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, i
             yield number, start, parts[last][1]
 
 
-def _is_header(rows: Sequence[bool], number: int) -> bool:
-    """A table's first row."""
-    return (number == 0 or not rows[number - 1]) and number + 1 < len(rows) and rows[number + 1]
+def _is_header(text: str, parts: Sequence[tuple[int, int]], number: int) -> bool:
+    """Whether a table's first row names the columns of the next; a passage may begin in the middle of a table."""
+    row, *below = [text[start:end] for start, end in parts[number : number + 2]]
+    return bool(below) and is_row(below[0]) and may_head(row, below[0])
 
 
 def _goes_on(text: str, parts: Sequence[tuple[int, int]], rows: Sequence[bool], number: int) -> bool:
