@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from readahead_retrieval.index.analysis import COMMON, terms
+from readahead_retrieval.korean import inflected, verb_stems
 from readahead_retrieval.types import Evidence
 
 STEM_CHARS = 5
@@ -26,6 +27,8 @@ _ASKING = frozenset(
     )
 )
 _KOREAN_ASKING = re.compile(
+    r"(?<![가-힣])(?:그럼|그러면|그런데|그리고|그래서|그렇다면|아니면)(?![가-힣])|"
+    r"몇\s*[가-힣](?:까지|부터|씩|이나|이|에|은|는)?(?![가-힣])|"
     r"무엇\w*|무슨|얼마\w*|언제\w*|어디\w*|누구\w*|누가|어떤|어떻게|왜|몇|며칠|주세요|알려|요약\w*|설명\w*|문서\w*|"
     r"(?:습니까|합니까|입니까|인가요|한가요|하나요|되나요|있나요|는가요|나요|까요|인가|는가|은가)(?=\W|$)"
 )
@@ -59,6 +62,8 @@ def relevance(question: str, passages: Sequence[Evidence]) -> float:
     asked = key_terms(question)
     held = [said_terms(f"{passage.document} {passage.heading} {passage.text}") for passage in passages]
     comparable = {term for term in asked if any(_same_script(term, said) for said in held)}
+    stems = {word[:2]: stem for word, stem in verb_stems(question).items() if word[:2] in comparable}
+    held = [said | _inflected(stems, passage) for passage, said in zip(passages, held, strict=True)]
     return max((_of(asked, comparable, one, said) for one, said in zip(passages, held, strict=True)), default=0.0)
 
 
@@ -72,6 +77,11 @@ def _of(asked: frozenset[str], comparable: set[str], passage: Evidence, said: fr
     if cosine >= NEAR and all(map(str.isascii, comparable)):
         share = max(share, NEAR_SHARE)
     return cosine + share
+
+
+def _inflected(stems: Mapping[str, str], passage: Evidence) -> frozenset[str]:
+    """The terms of the question's verbs that a passage holds in another form."""
+    return frozenset(term for term, stem in stems.items() if inflected(stem, passage.text))
 
 
 def _tells(term: str) -> bool:

@@ -36,5 +36,19 @@ def test_korean_words_are_compared_without_particles_and_endings() -> None:
     assert relevance("연차휴가는 며칠인가요?", found("연차휴가를 열다섯 날 준다.", 0.0)) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "share"),
+    [
+        ("목공방을 쓰려면 무엇을 받아야 하나요?", "목공방은 안전 교육을 두 시간 받은 회원만 쓸 수 있다.", 1.0),
+        ("공구를 쓰려면 무엇이 필요한가요?", "공구를 두고 쓰레기를 담는 쓸모 있는 함.", 1 / 3),
+        ("가게는 언제 열어요?", "가게는 아침에 문을 연다.", 1.0),
+        ("가게는 언제 열어요?", "가게의 열쇠와 연구.", 0.5),
+        ("그럼 책을 빌리려면 몇 시까지 오나요?", "책을 빌렸다.", 1.0),
+    ],
+)
+def test_a_korean_verb_is_found_in_its_other_forms(question: str, text: str, share: float) -> None:
+    assert relevance(question, found(text, 0.0)) == pytest.approx(share)
+
+
 def test_nothing_found_is_not_relevant() -> None:
     assert relevance("anything", []) == 0.0
