@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from readahead_retrieval.index.analysis import COMMON, terms
 from readahead_retrieval.korean import inflected, verb_stems
@@ -52,6 +52,12 @@ def said_terms(text: str) -> frozenset[str]:
     return frozenset(map(_stem, filter(_tells, terms(text))))
 
 
+def inflected_terms(question: str, text: str) -> frozenset[str]:
+    """The key terms of the question's Korean verbs of which a text holds another form."""
+    stems = {word[:2]: stem for word, stem in verb_stems(question).items()}
+    return frozenset(term for term, stem in stems.items() if inflected(stem, text)) & key_terms(question)
+
+
 def relevance(question: str, passages: Sequence[Evidence]) -> float:
     """0 to 2: of the best passage, the cosine with the question plus the share of the question's key terms it holds.
 
@@ -62,8 +68,7 @@ def relevance(question: str, passages: Sequence[Evidence]) -> float:
     asked = key_terms(question)
     held = [said_terms(f"{passage.document} {passage.heading} {passage.text}") for passage in passages]
     comparable = {term for term in asked if any(_same_script(term, said) for said in held)}
-    stems = {word[:2]: stem for word, stem in verb_stems(question).items() if word[:2] in comparable}
-    held = [said | _inflected(stems, passage) for passage, said in zip(passages, held, strict=True)]
+    held = [said | inflected_terms(question, passage.text) for passage, said in zip(passages, held, strict=True)]
     return max((_of(asked, comparable, one, said) for one, said in zip(passages, held, strict=True)), default=0.0)
 
 
@@ -77,11 +82,6 @@ def _of(asked: frozenset[str], comparable: set[str], passage: Evidence, said: fr
     if cosine >= NEAR and all(map(str.isascii, comparable)):
         share = max(share, NEAR_SHARE)
     return cosine + share
-
-
-def _inflected(stems: Mapping[str, str], passage: Evidence) -> frozenset[str]:
-    """The terms of the question's verbs that a passage holds in another form."""
-    return frozenset(term for term, stem in stems.items() if inflected(stem, passage.text))
 
 
 def _tells(term: str) -> bool:

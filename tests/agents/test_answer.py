@@ -96,6 +96,15 @@ async def test_invented_markers_are_dropped_and_given_ones_kept() -> None:
     assert last.answer == f"{FILTER[:-1]} [S1]."
 
 
+async def test_a_korean_page_that_has_the_verbs_in_other_forms_is_quoted_without_a_doubt() -> None:
+    text = "목공방은 안전 교육을 두 시간 받은 회원만 쓸 수 있다.\n목공방을 모두 함께 아낀다."
+    source = FixedEvidenceSource([passage("ko.pdf", 1, text)], floor=0.0)
+    llm = ScriptedLanguageModel(["모릅니다."])
+    question = "목공방을 쓰려면 무엇을 받아야 하나요?"
+    last = ending(await collect(answer(llm, source, question, [], SETTINGS)))
+    assert last.answer.startswith("Quoted from ko.pdf, page 1:\n“목공방은 안전 교육을")
+
+
 async def test_a_model_that_repeats_itself_is_stopped() -> None:
     llm = ScriptedLanguageModel([" ".join([FILTER] * 20)])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))
