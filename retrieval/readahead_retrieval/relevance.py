@@ -55,6 +55,8 @@ def said_terms(text: str) -> frozenset[str]:
 def inflected_terms(question: str, text: str) -> frozenset[str]:
     """The key terms of the question's Korean verbs of which a text holds another form."""
     stems = {word[:2]: stem for word, stem in verb_stems(question).items()}
+    if not stems:
+        return frozenset()
     return frozenset(term for term, stem in stems.items() if inflected(stem, text)) & key_terms(question)
 
 

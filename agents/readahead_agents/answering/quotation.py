@@ -13,7 +13,6 @@ from readahead_agents.answering.statements import ranked
 from readahead_agents.answering.support import shifted
 from readahead_agents.answering.units import QuestionTerms, Unit, halves, units
 from readahead_agents.evidence import EvidenceSource
-from readahead_retrieval.relevance import inflected_terms
 from readahead_retrieval.types import Citation, Evidence
 
 MAX_QUOTES = 2
@@ -72,8 +71,7 @@ def said_share(question: str, passages: Sequence[Evidence]) -> float:
     unit = next(ranked(question, passages)).unit
     terms = QuestionTerms.of(question, units(passages))
     whole = terms.weight(terms.asked, terms.asked)
-    said = unit.said | inflected_terms(question, unit.text)
-    return terms.weight(terms.asked, said, unit.context) / whole if whole else 1.0
+    return terms.weight(terms.asked, unit.said, unit.context) / whole if whole else 1.0
 
 
 def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit]:

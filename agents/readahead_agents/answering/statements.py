@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from readahead_agents.answering.units import QuestionTerms, Unit
 from readahead_agents.answering.units import statements as statements_of
+from readahead_retrieval.relevance import inflected_terms
 from readahead_retrieval.types import Evidence
 
 NUMBER_FACTOR = 1.25
@@ -55,7 +56,7 @@ def ranked(question: str, passages: Sequence[Evidence]) -> Iterator[Statement]:
     times what the statement says beyond the question; a little more where a number is asked for and there is one;
     less for length, for the passage's rank and for lines of contents.
     """
-    found = statements_of(passages)
+    found = [replace(unit, said=unit.said | inflected_terms(question, unit.text)) for unit in statements_of(passages)]
     terms = QuestionTerms.of(question, found)
     numbers = _numbers(question) if asks_number(question) else None
     scored = [Statement(unit, _score(unit, terms, numbers)) for unit in found]
