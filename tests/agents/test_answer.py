@@ -105,6 +105,17 @@ async def test_a_korean_page_that_has_the_verbs_in_other_forms_is_quoted_without
     assert last.answer.startswith("Quoted from ko.pdf, page 1:\n“목공방은 안전 교육을")
 
 
+async def test_a_count_that_is_asked_for_in_korean_is_looked_for_with_its_counter() -> None:
+    passages = [
+        passage("ko.pdf", 1, "최초의 대통령의 임기는 선거 뒤 40일에 개시한다."),
+        passage("ko.pdf", 2, "대통령의 임기는 나라의 법에 따라 5년으로 한다."),
+    ]
+    llm = ScriptedLanguageModel(["모릅니다."])
+    source = FixedEvidenceSource(passages, floor=0.0)
+    last = ending(await collect(answer(llm, source, "대통령의 임기는 몇 년인가요?", [], SETTINGS)))
+    assert "5년으로" in last.answer.partition("\n\n")[0]
+
+
 async def test_a_model_that_repeats_itself_is_stopped() -> None:
     llm = ScriptedLanguageModel([" ".join([FILTER] * 20)])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from readahead_agents.answering.units import QuestionTerms, Unit
 from readahead_agents.answering.units import statements as statements_of
@@ -27,6 +28,9 @@ _ASKS_NUMBER = re.compile(
     r"\b(?:what|which) (?:share|price|cost|number|rate|rating|limit|time|date|day|year)\b|몇|얼마|언제",
     re.IGNORECASE,
 )
+_FIGURE = re.compile(r"\d+")
+# but for hours and minutes, which tables write with a colon
+_COUNTER = re.compile(r"몇\s?((?![시분])[가-힣])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,25 @@ class Statement:
         return self.unit.end
 
 
+@dataclass(frozen=True, slots=True)
+class _AskedFigure:
+    """What a figure must be that answers a question for one."""
+
+    known: frozenset[str]
+    """Figures of the question itself."""
+    measure: str
+    """What it counts, where the question says so in Korean ("몇 년", "몇 명"), whose counters stand behind figures."""
+
+    @classmethod
+    def of(cls, question: str) -> Self:
+        counted = _COUNTER.search(question)
+        return cls(frozenset(_FIGURE.findall(question)), counted.group(1) if counted else "")
+
+    def stands_in(self, text: str) -> bool:
+        figures = re.findall(rf"(\d+)\s?{self.measure}", text) if self.measure else _FIGURE.findall(text)
+        return bool(set(figures) - self.known)
+
+
 def ranked(question: str, passages: Sequence[Evidence]) -> Iterator[Statement]:
     """The statements of all passages, best first, none overlapping a better one.
 
@@ -58,8 +81,8 @@ def ranked(question: str, passages: Sequence[Evidence]) -> Iterator[Statement]:
     """
     found = [replace(unit, said=unit.said | inflected_terms(question, unit.text)) for unit in statements_of(passages)]
     terms = QuestionTerms.of(question, found)
-    numbers = _numbers(question) if asks_number(question) else None
-    scored = [Statement(unit, _score(unit, terms, numbers)) for unit in found]
+    figure = _AskedFigure.of(question) if asks_number(question) else None
+    scored = [Statement(unit, _score(unit, terms, figure)) for unit in found]
     return _without_overlaps(sorted(scored, key=lambda statement: -statement.score))
 
 
@@ -68,9 +91,9 @@ def asks_number(question: str) -> bool:
     return _ASKS_NUMBER.search(question) is not None
 
 
-def _score(unit: Unit, terms: QuestionTerms, asked_numbers: set[str] | None) -> float:
+def _score(unit: Unit, terms: QuestionTerms, figure: _AskedFigure | None) -> float:
     held = terms.weight(terms.asked, unit.said, unit.context)
-    if asked_numbers is not None and _numbers(unit.text) - asked_numbers:
+    if figure is not None and figure.stands_in(unit.text):
         held *= NUMBER_FACTOR
     if _NOISE.search(unit.text):
         held *= NOISE_FACTOR
@@ -89,7 +112,3 @@ def _without_overlaps(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 def _overlap(one: Statement, other: Statement) -> bool:
     return one.rank == other.rank and one.start < other.end and other.start < one.end
-
-
-def _numbers(text: str) -> set[str]:
-    return set(re.findall(r"\d+", text))
