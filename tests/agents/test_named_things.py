@@ -154,3 +154,27 @@ async def test_a_quoted_row_names_its_columns_and_shows_no_pipes(row: str, heade
     _, quoted, last = await asked(f"What about {row.replace('|', ' ')}?", "Bananas are yellow.", text)
     assert f"“{shown}”" in quoted
     assert {last.answer[c.answer_start : c.answer_end] for c in last.citations} <= {shown}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What colour are the fans at Larkspur Street?", "The fans at Larkspur Street hang under the roof of a hall."),
+        (
+            "Who is the governor of Texas?",
+            "The governor of Oklahoma serves for four years as head of government. He lives in a house of brick. "
+            "The house has ten rooms. Texas lies to the south of it.",
+        ),
+    ],
+)
+async def test_a_quotation_without_the_asked_noun_or_name_is_shown_with_a_warning(question: str, text: str) -> None:
+    _, quoted, _ = await asked(question, "Bananas are yellow.", text)
+    assert quoted.startswith("The documents may not answer this.")
+
+
+@pytest.mark.parametrize(
+    "question", ["Where do the fans at Larkspur Street hang?", "What kind of fans hang at Larkspur Street?"]
+)
+async def test_a_quotation_that_has_them_needs_no_warning(question: str) -> None:
+    _, quoted, _ = await asked(question, "Bananas are yellow.", "The fans at Larkspur Street hang under the roof.")
+    assert quoted.startswith("Quoted from")

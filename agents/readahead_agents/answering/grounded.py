@@ -8,7 +8,15 @@ from contextlib import aclosing
 from readahead_agents.answering.marks import without_false_marks
 from readahead_agents.answering.named import Known, Name
 from readahead_agents.answering.packing import PackedPrompt
-from readahead_agents.answering.quotation import MAX_QUOTES, MIN_QUOTED, SURELY_SAID, quotation, said_share
+from readahead_agents.answering.quotation import (
+    MAX_QUOTES,
+    MIN_QUOTED,
+    SURELY_SAID,
+    lacks_name,
+    lacks_noun,
+    quotation,
+    said_share,
+)
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
 from readahead_agents.answering.support import (
@@ -167,10 +175,12 @@ def _unlisted(source: EvidenceSource, question: str, prompt: PackedPrompt) -> st
 def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
     """Whether the best statement may be from beside the matter. A long passage may be far from a question that one
     sentence of it answers, and near to one that none of its sentences does."""
-    if not prompt.passages:
+    if not prompt.passages or lacks_noun(question, prompt.passages):
         return True
     said = said_share(question, prompt.passages)
-    return said < MIN_QUOTED or (said < SURELY_SAID and relevance(question, prompt.passages) < SURE_RELEVANCE)
+    if said < MIN_QUOTED or said >= SURELY_SAID:
+        return said < MIN_QUOTED
+    return lacks_name(question, prompt.passages) or relevance(question, prompt.passages) < SURE_RELEVANCE
 
 
 def _lead(shown: _Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, int]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from readahead_agents.answering.named import proper
 from readahead_agents.answering.passages import where
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.shown_text import plain
-from readahead_agents.answering.statements import ranked
+from readahead_agents.answering.statements import asks_number, ranked
 from readahead_agents.answering.support import shifted
 from readahead_agents.answering.units import QuestionTerms, Unit, halves, units
 from readahead_agents.evidence import EvidenceSource
+from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.types import Citation, Evidence
 
 MAX_QUOTES = 2
@@ -24,6 +27,10 @@ MIN_QUOTED = 0.45
 """Share of a question's weight below which a quote may be from beside the matter, whatever its passage holds."""
 SURELY_SAID = 0.65
 """Above which it is not, however far the passage as a whole is from the question."""
+_ASKED_NOUN = re.compile(
+    r"\b(?:what|which)\s+(?:(?:kind|type|sort)s?\s+of\s+)?(?!(?:name|part|place|purpose|reason|role|way)s?\b)([a-z]+)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,24 @@ def said_share(question: str, passages: Sequence[Evidence]) -> float:
     terms = QuestionTerms.of(question, units(passages))
     whole = terms.weight(terms.asked, terms.asked)
     return terms.weight(terms.asked, unit.said, unit.context) / whole if whole else 1.0
+
+
+def lacks_name(question: str, passages: Sequence[Evidence]) -> bool:
+    """Whether the best statement, and what stands over it, lack a name of the question's: it may be of another."""
+    unit = next(ranked(question, passages)).unit
+    return not said_terms(" ".join(proper(question))) <= unit.said | unit.context
+
+
+def lacks_noun(question: str, passages: Sequence[Evidence]) -> bool:
+    """Whether no passage speaks of what is asked for by a noun ("what colour")."""
+    spoken_of = frozenset[str]().union(*(said_terms(f"{p.document} {p.heading} {p.text}") for p in passages))
+    return not _noun(question) <= spoken_of
+
+
+def _noun(question: str) -> frozenset[str]:
+    """What stands behind "what" and "which"; empty where a figure is asked for, which its noun need not stand by."""
+    found = None if asks_number(question) else _ASKED_NOUN.search(question)
+    return key_terms(found.group(1)) if found is not None else frozenset()
 
 
 def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit]:
