@@ -162,8 +162,7 @@ async def test_a_quoted_row_names_its_columns_and_shows_no_pipes(row: str, heade
         ("What colour are the fans at Larkspur Street?", "The fans at Larkspur Street hang under the roof of a hall."),
         (
             "Who is the governor of Texas?",
-            "The governor of Oklahoma serves for four years as head of government. He lives in a house of brick. "
-            "The house has ten rooms. Texas lies to the south of it.",
+            "The governor of Oklahoma serves for four years. His house has ten rooms. Texas lies to the south of it.",
         ),
     ],
 )
