@@ -153,11 +153,12 @@ async def test_a_removed_document_answers_no_more_from_the_pack(
     await packed(gateway, bench, ids["store"])
     bench.engine.core.hold = True
     await gateway.sdk().vector_stores.files.delete(file.id, vector_store_id=ids["store"])
-    answer = await ask(gateway, "cag")
-    assert "documents_changed: " in answer["readahead"]["route"]["why"]
-    read = gateway.llm.calls[-1].messages[0].content
-    assert "The warranty of the pump lasts 30 months" in read
-    assert "Valve 7" not in read, "the old pack holds it still, and no question may read so far"
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag", "until the pack of the rest is built"
+    assert all("Valve 7" not in message.content for message in gateway.llm.calls[-1].messages)
+    body = {"model": "kb/manuals", "messages": [QUESTION], "readahead": {"route": "cag"}}
+    refused = await gateway.http().post("/v1/chat/completions", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "pack_unavailable")
+    assert "Its pack is building" in refused.text
     bench.engine.core.hold = False
     pack_id, salt, tokens = bench.engine.core.held.pop()
     bench.engine.core.build_pack(pack_id, salt, tokens)
@@ -197,6 +198,19 @@ async def test_an_estimate_builds_nothing_and_an_empty_knowledge_base_has_no_pac
     empty = await gateway.sdk().vector_stores.create(name="empty")
     refused = await gateway.http().post(f"/v1/vector_stores/{empty.id}/pack", json={})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "knowledge_base_empty")
+
+
+async def test_the_size_of_a_knowledge_base_is_told_by_all_its_documents(
+    gateway: Gateway, bench: Bench, tmp_path: Path
+) -> None:
+    letters = samples.lines(*["a b c d e f g h i j k l m n o p"] * 50)
+    ids = await add_document(gateway, "manuals", samples.write_pdf(tmp_path / "a.pdf", letters, letters))
+    file = await gateway.sdk().files.create(
+        file=samples.write_pdf(tmp_path / "b.pdf", samples.lines("Extraordinarily uncharacteristic.")),
+        purpose="assistants",
+    )
+    await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
+    assert (await ask(gateway))["readahead"]["route"]["facts"]["kb_tokens"] == pytest.approx(2 * 50 * 16, rel=0.1)
 
 
 async def test_a_deleted_knowledge_base_leaves_no_pack(gateway: Gateway, bench: Bench, manual: Path) -> None:
@@ -308,9 +322,9 @@ async def test_a_disabled_chunk_answers_from_no_pack(
     path = f"/v1/documents/{ids['document']}/chunks"
     chunks = (await call(gateway, "GET", path))["data"]
     warranty = next(chunk for chunk in chunks if "30 months" in chunk["text"])
-    await call(gateway, "POST", f"{path}/{warranty['id']}", {"disabled": True})
     bench.engine.core.hold = True
-    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag", "the old packs hold it still"
+    await call(gateway, "POST", f"{path}/{warranty['id']}", {"disabled": True})
+    assert (await ask(gateway))["readahead"]["route"]["chosen"] == "rag", "the new packs are not built yet"
     assert all("30 months" not in message.content for message in gateway.llm.calls[-1].messages)
     bench.engine.core.hold = False
     for pack_id, salt, tokens in bench.engine.core.held:
@@ -320,4 +334,93 @@ async def test_a_disabled_chunk_answers_from_no_pack(
     read = gateway.llm.calls[-1].messages[0].content
     assert "30 months" not in read
     assert "mineral oil of class 32" in read, "the rest of the document is there"
-    assert len((await call(gateway, "GET", "/v1/packs"))["data"]) == 1, "packs that held it are gone"
+    built = (await call(gateway, "GET", "/v1/packs"))["data"]
+    assert [pack["metadata"].get("document") for pack in built] == [None, ids["document"]], "both, each built anew"
+
+
+async def shown_text(gateway: Gateway, pack: str) -> str:
+    """What anybody can read of a pack; nothing once it is gone."""
+    response = await gateway.http().get(f"/v1/packs/{pack}/messages")
+    assert response.status_code in (200, 404), response.text
+    return response.text if response.status_code == 200 else ""
+
+
+async def test_a_deleted_documents_text_is_in_no_pack_though_nobody_asks_anything(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    whole = await packed(gateway, bench, ids["store"])
+    single = await packed_document(gateway, bench, ids["store"], ids["valves"])
+    other = await packed_document(gateway, bench, ids["store"], ids["document"], pin=True)
+    assert "Valve 7" in await shown_text(gateway, whole["id"])
+    await gateway.sdk().files.delete(ids["valves_file"])
+    assert [await shown_text(gateway, pack["id"]) for pack in (whole, single)] == ["", ""]
+    await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
+    left = (await call(gateway, "GET", "/v1/packs"))["data"]
+    assert [[one["title"] for one in pack["documents"]] for pack in left] == [["manual.pdf"]] * len(left)
+    assert other["id"] in {pack["id"] for pack in left}, "what holds nothing deleted stays"
+    new = await call(gateway, "GET", f"/v1/vector_stores/{ids['store']}/pack")
+    assert new["state"] == "resident", "the pack of the rest was built without being asked for again"
+    assert not any(b"Valve 7" in path.read_bytes() for path in bench.root.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("of_document", [False, True])
+async def test_a_document_deleted_while_its_pack_is_built_is_in_no_pack(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path, of_document: bool
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    bench.engine.core.hold = True
+    body = {"document": ids["valves"]} if of_document else {}
+    pack = await call(gateway, "POST", f"/v1/vector_stores/{ids['store']}/pack", body)
+    await until(lambda: len(bench.engine.core.held) == 1)
+    bench.engine.core.hold = False
+    await gateway.sdk().vector_stores.files.delete(ids["valves_file"], vector_store_id=ids["store"])
+    await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
+    assert await shown_text(gateway, pack["id"]) == ""
+    assert not any(b"Valve 7" in path.read_bytes() for path in bench.root.rglob("*") if path.is_file())
+
+
+async def test_a_document_deleted_after_its_text_was_read_and_before_its_pack_was_asked_for_is_in_no_pack(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    create = bench.shelf.create
+
+    async def create_late(*arguments: Any, **named: Any) -> Any:
+        await gateway.sdk().vector_stores.files.delete(ids["valves_file"], vector_store_id=ids["store"])
+        return await create(*arguments, **named)
+
+    monkeypatch.setattr(bench.shelf, "create", create_late)
+    refused = await gateway.http().post(f"/v1/vector_stores/{ids['store']}/pack", json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "documents_changed")
+    assert bench.shelf.everybodys() == []
+
+
+async def test_what_was_deleted_while_the_llm_server_was_away_is_not_read_from_a_pack_later(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    pack = await packed(gateway, bench, ids["store"])
+    with monkeypatch.context() as away:
+        away.setattr(bench.shelf, "list_all", lambda salt: [])
+        await gateway.sdk().vector_stores.files.delete(ids["valves_file"], vector_store_id=ids["store"])
+    assert len(bench.shelf.everybodys()) == 1, "nobody told it"
+    assert await shown_text(gateway, pack["id"]) == ""
+
+
+async def test_the_pack_of_a_document_is_built_anew_without_a_disabled_chunk(
+    gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path
+) -> None:
+    ids = await two_documents(gateway, manual, tmp_path)
+    old = await packed_document(gateway, bench, ids["store"], ids["document"], pin=True, ttl=3600)
+    path = f"/v1/documents/{ids['document']}/chunks"
+    warranty = next(one for one in (await call(gateway, "GET", path))["data"] if "30 months" in one["text"])
+    await call(gateway, "POST", f"{path}/{warranty['id']}", {"disabled": True})
+    assert await shown_text(gateway, old["id"]) == ""
+    await until(lambda: [record.is_ready for record in bench.shelf.everybodys()] == [True])
+    [new] = (await call(gateway, "GET", "/v1/packs"))["data"]
+    assert (new["name"], new["pin"], new["ttl"]) == (old["name"], True, 3600)
+    text = await shown_text(gateway, new["id"])
+    assert "30 months" not in text and "mineral oil of class 32" in text
+    route = (await ask(gateway, "cag"))["readahead"]["route"]
+    assert (route["chosen"], route["pack_document"]) == ("cag", ids["document"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import threading
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,10 @@ import pytest
 import torch
 
 from readahead_serving.engine.kv.pack_manifest import BLOCKS, MANIFEST, TOKENS
+from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.engine.kv.pack_table import MIN_PART
 from readahead_serving.engine.request import PackMiss
-from readahead_serving.errors import ContextLengthExceeded, PackNotFound
+from readahead_serving.errors import PackNotFound, PackTooLarge
 from readahead_serving.packs.record import PackOptions, PackRecord, PackState
 from readahead_serving.packs.source import PackDocument, PackMessage, PackSource
 from tests.serving.generation import until
@@ -222,6 +224,26 @@ async def test_deleting_reaches_memory_and_disk(tmp_path: Path) -> None:
         assert bench.shelf.list_all("") == []
 
 
+async def test_a_pack_deleted_while_it_is_written_down_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shelf_at(tmp_path) as bench:
+        deleted = threading.Event()
+        save = PackStore.save_source
+
+        def save_late(store: PackStore, pack_id: str, data: bytes) -> None:
+            assert deleted.wait(60)
+            save(store, pack_id, data)
+
+        monkeypatch.setattr(PackStore, "save_source", save_late)
+        creating = asyncio.create_task(bench.shelf.create("", source("a secret"), PackOptions()))
+        await until(lambda: len(bench.shelf.everybodys()) == 1, "the pack is known")
+        await bench.shelf.delete("", bench.shelf.everybodys()[0].pack_id)
+        deleted.set()
+        await creating
+        assert files(tmp_path) == []
+
+
 async def test_deleting_ends_a_build(tmp_path: Path) -> None:
     async with shelf_at(tmp_path) as bench:
         bench.engine.core.hold = True
@@ -308,9 +330,9 @@ async def test_a_pack_on_disk_is_loaded_for_a_prompt_that_shares_much_of_it(tmp_
 
 async def test_a_pack_over_the_window_is_refused_with_the_numbers(tmp_path: Path) -> None:
     async with shelf_at(tmp_path) as bench:
-        with pytest.raises(ContextLengthExceeded, match="4096"):
+        with pytest.raises(PackTooLarge, match="4096"):
             await bench.shelf.create("", source("x" * 5000), PackOptions())
-        with pytest.raises(ContextLengthExceeded):
+        with pytest.raises(PackTooLarge):
             await bench.shelf.estimate(source("x" * 5000))
         assert bench.shelf.list_all("") == []
 

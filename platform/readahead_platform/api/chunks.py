@@ -36,8 +36,9 @@ async def get_chunk(document_id: str, chunk_id: ChunkId, tenant: Tenant, context
 async def update_chunk(
     document_id: str, chunk_id: ChunkId, body: ChunkUpdate, tenant: Tenant, context: Context
 ) -> dict[str, Any]:
-    """A disabled chunk is found by no search, from this moment on."""
+    """A disabled chunk is found by no search and stands in no pack, from this moment on."""
     changed = await context.library.chunks.set_disabled(tenant, document_id, chunk_id, disabled=body.disabled)
+    await context.forget_deleted(tenant)
     return _chunk(changed)
 
 

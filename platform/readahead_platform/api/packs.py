@@ -56,6 +56,7 @@ async def extend(pack: str, tenant: Tenant, context: Context, body: JsonBody) ->
 
 @router.get("/v1/packs/{pack}/messages", response_model=None)
 async def messages(pack: str, tenant: Tenant, context: Context) -> Response:
+    await context.packs.forget_deleted(tenant)  # where the LLM server was away as something was deleted
     return await _passed(context, tenant, "GET", f"/v1/packs/{_id(pack)}/messages")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from typing import Any
 
@@ -19,7 +18,6 @@ from readahead_platform.api.vector_store_fields import (
     file_counts,
     new_file,
 )
-from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.dependencies import Context
 from readahead_retrieval.types import KnowledgeBase
@@ -94,8 +92,7 @@ async def get_store(store: str, tenant: Tenant, context: Context) -> dict[str, A
 async def delete_store(store: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     kb = await context.library.get_kb(tenant, store)
     await context.library.delete_kb(tenant, kb.id)
-    with contextlib.suppress(ApiError):  # the LLM server is away: the next deletion, or a new pack, does it
-        await context.packs.forget_deleted(tenant)
+    await context.forget_deleted(tenant)
     return {"id": kb.id, "object": "vector_store.deleted", "deleted": True}
 
 

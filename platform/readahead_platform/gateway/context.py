@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from readahead_agents.conversations.store import ConversationStore
 from readahead_agents.llm.base import LanguageModel
 from readahead_agents.llm.openai import OpenAILanguageModel
 from readahead_agents.runs.manager import RunManager
+from readahead_platform.errors import ApiError
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.kb_packs import KbPacks
@@ -62,6 +64,11 @@ class GatewayContext:
     page_links: PageLinks
     metrics: GatewayMetrics
     drain: Drain
+
+    async def forget_deleted(self, tenant: str) -> None:
+        """To be called after every deletion: no pack holds a text that the library holds no more."""
+        with contextlib.suppress(ApiError):  # the LLM server is away: the next question, deletion or reader does it
+            await self.packs.forget_deleted(tenant)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections import Counter, OrderedDict
@@ -14,12 +15,14 @@ from readahead_agents.prompts import prompt
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient, UpstreamAnswer
 from readahead_platform.routing.facts import NO_PACK, PackOffer
+from readahead_retrieval.errors import NotFound
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 READY = frozenset({"resident", "on_disk"})
 BUILDING = frozenset({"building", "stale"})
 MAX_CACHED_MESSAGES = 8
+MAX_PROVED = 1000
 MAX_NAME_CHARS = 200
 MAX_DOCUMENT_PACKS = 8
 """Packs of single documents that one knowledge base may have; a new one takes the place of the one unused longest."""
@@ -51,8 +54,8 @@ class KbPack:
 
     @property
     def shared_tokens(self) -> int:
-        """Tokens that the pack under construction has in common with one of before: what lies ahead of the first
-        document that was changed or removed. A question on the new texts reads them there, and nothing behind them."""
+        """Tokens that the pack under construction has in common with one of before, ahead of the first document that
+        differs. A question on the new texts reads them there, and nothing behind them."""
         if self.current is None or self.current["state"] not in BUILDING:
             return 0
         return max((_shared(self.current, old) for old in self.older if old["state"] in READY), default=0)
@@ -100,17 +103,28 @@ class KbPacks:
         self._library = library
         self.llm = llm
         self._messages: OrderedDict[str, tuple[Message, ...]] = OrderedDict()
+        self._proved: OrderedDict[str, str] = OrderedDict()
+        """By pack, the content under which it was found to hold nothing deleted, so that texts are read once for it."""
 
     async def find(self, tenant: str, kb: KnowledgeBase) -> KbPack:
-        """What there is. Once the pack of the present documents is ready, older ones are deleted, and packs of
-        documents that are no more at once."""
-        of_kb = await self._of_kb(tenant, kb.id)
+        """What there is. Once the pack of the present documents is ready, older ones are deleted; those that hold
+        what was deleted at once, as after `forget_deleted`."""
+        packs = await self._of_kb(tenant, kb.id)
+        if dropped := await self._drop_deleted(tenant, kb.id, packs):
+            await self._renew(tenant, kb, dropped)
+            packs = await self._of_kb(tenant, kb.id)
+        found = await self._found(tenant, kb, packs)
+        for old in found.older if found.is_ready else ():
+            await self._delete(tenant, old)
+        return found
+
+    async def _found(self, tenant: str, kb: KnowledgeBase, of_kb: Sequence[Pack]) -> KbPack:
         listed = await self._library.list_documents(tenant, kb.id)
         searchable = [document for document in listed if document.state == DocumentState.SEARCHABLE]
         content, contents = _content(searchable), {document.id: _content([document]) for document in searchable}
         whole = [pack for pack in of_kb if _DOCUMENT not in pack["metadata"]]
         single = {pack["metadata"][_DOCUMENT]: pack for pack in of_kb if _DOCUMENT in pack["metadata"]}
-        found = KbPack(
+        return KbPack(
             current=next((pack for pack in whole if pack["metadata"].get(_CONTENT) == content), None),
             older=tuple(pack for pack in whole if pack["metadata"].get(_CONTENT) != content),
             of_documents={document_id: pack for document_id, pack in single.items() if _is_of(pack, contents)},
@@ -118,10 +132,6 @@ class KbPacks:
             documents=tuple(searchable),
             pending=sum(not document.finished for document in listed),
         )
-        gone = [pack for pack in single.values() if not _is_of(pack, contents)]
-        for old in (*gone, *(found.older if found.is_ready else ())):
-            await self.llm.request("DELETE", f"/v1/packs/{old['id']}", tenant=tenant)
-        return found
 
     async def build(
         self, tenant: str, kb: KnowledgeBase, *, pin: bool = False, ttl: float | None = None, dry_run: bool = False
@@ -129,20 +139,25 @@ class KbPacks:
         """Has the pack built beside the one there is. Documents added at the end extend that one.
 
         Raises:
-            ApiError: The knowledge base has no searchable document.
+            ApiError: The knowledge base has no searchable document, or one was deleted while this was asked for.
         """
+        await self.forget_deleted(tenant)
+        return await self._build(tenant, kb, pin=pin, ttl=ttl, dry_run=dry_run)
+
+    async def _build(
+        self, tenant: str, kb: KnowledgeBase, *, pin: bool, ttl: float | None, dry_run: bool = False
+    ) -> UpstreamAnswer:
         texts = await self._library.document_texts(tenant, kb.id)
         if not texts:
             message = f"{kb.name} has no searchable document to build a pack from."
             raise ApiError(400, message, param="vector_store", code="knowledge_base_empty")
         documents = [{"title": one.document.name, "text": one.text} for one in texts]
-        await self.forget_deleted(tenant)
         metadata = {_KB: kb.id, _CONTENT: _content([one.document for one in texts])}
-        found = await self.find(tenant, kb)
+        found = await self._found(tenant, kb, await self._of_kb(tenant, kb.id))
         extended = None if dry_run or found.current else _extended(found.older, documents)
         if extended is not None:
             body = {"documents": documents[len(extended["documents"]) :], "metadata": metadata}
-            return await self.llm.request("POST", f"/v1/packs/{extended['id']}/documents", body, tenant=tenant)
+            return await self._asked(tenant, f"/v1/packs/{extended['id']}/documents", kb.id, body)
         whole = {"name": kb.name, "metadata": metadata, "pin": pin, "ttl": ttl, "dry_run": dry_run}
         return await self._create(tenant, documents, whole)
 
@@ -159,9 +174,23 @@ class KbPacks:
         """Has the pack of one document built, for a knowledge base that is too large to be read whole.
 
         Raises:
-            ApiError: The knowledge base has no such searchable document, or as many pinned packs as it may have.
+            ApiError: The knowledge base has no such searchable document, or as many pinned packs as it may have, or
+                the document was deleted while this was asked for.
         """
-        found = await self.find(tenant, kb)
+        await self.forget_deleted(tenant)
+        return await self._build_document(tenant, kb, document_id, pin=pin, ttl=ttl, dry_run=dry_run)
+
+    async def _build_document(
+        self,
+        tenant: str,
+        kb: KnowledgeBase,
+        document_id: str,
+        *,
+        pin: bool,
+        ttl: float | None,
+        dry_run: bool = False,
+    ) -> UpstreamAnswer:
+        found = await self._found(tenant, kb, await self._of_kb(tenant, kb.id))
         document = next((one for one in found.documents if one.id == document_id), None)
         if document is None:
             message = f"{kb.name} has no searchable document {document_id!r}."
@@ -181,14 +210,23 @@ class KbPacks:
         if oldest is None:
             message = f"{kb.name} has {len(packs)} packs of documents, all of them pinned; delete one, or unpin it."
             raise ApiError(400, message, param="document", code="too_many_document_packs")
-        await self.llm.request("DELETE", f"/v1/packs/{oldest['id']}", tenant=tenant)
+        await self._delete(tenant, oldest)
 
     async def _create(
         self, tenant: str, documents: Sequence[Mapping[str, str]], kept: Mapping[str, Any]
     ) -> UpstreamAnswer:
         system = {"role": "system", "content": prompt("pack_system").substitute()}
         body = {"messages": [system], "documents": documents, **kept}
-        return await self.llm.request("POST", "/v1/packs", body, tenant=tenant)
+        return await self._asked(tenant, "/v1/packs", kept["metadata"][_KB], body)
+
+    async def _asked(self, tenant: str, path: str, kb_id: str, body: Mapping[str, Any]) -> UpstreamAnswer:
+        """Asks for a pack, and looks again: a deletion since its texts were read has found no pack to drop."""
+        answer = await self.llm.request("POST", path, body, tenant=tenant)
+        made = json.loads(answer.body) if answer.status == 200 else {}
+        if "id" in made and await self._drop_deleted(tenant, kb_id, [made]):  # an estimate has none
+            message = "A document was deleted or changed while its pack was asked for: ask again."
+            raise ApiError(409, message, param="vector_store", code="documents_changed")
+        return answer
 
     async def rebuild_if_stale(self, tenant: str, kb: KnowledgeBase, found: KbPack) -> KbPack:
         """Queues a new pack where the documents have changed under the one that somebody had asked for.
@@ -204,21 +242,72 @@ class KbPacks:
     async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
         """Takes all packs of a knowledge base out of memory and off the disk."""
         for pack in await self._of_kb(tenant, kb.id):
-            await self.llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+            await self._delete(tenant, pack)
 
     async def forget_deleted(self, tenant: str) -> None:
-        """Deletes the packs of knowledge bases that are no more.
+        """Deletes the packs that hold a text which their knowledge base holds no more, and has them built anew without
+        it. To be called after every deletion, and before a pack's text is shown.
 
         Raises:
             ApiError: The LLM server does not answer; the next call does it.
         """
-        packs = await self._packs(tenant)
-        if not any(_KB in pack["metadata"] for pack in packs):
-            return
-        known = {kb.id for kb in await self._library.list_kbs(tenant)}
-        for pack in packs:
-            if _KB in pack["metadata"] and pack["metadata"][_KB] not in known:
-                await self.llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
+        of_kbs: dict[str, list[Pack]] = {}
+        for pack in await self._packs(tenant):
+            if (kb_id := pack["metadata"].get(_KB)) is not None:
+                of_kbs.setdefault(kb_id, []).append(pack)
+        known = {kb.id: kb for kb in await self._library.list_kbs(tenant)} if of_kbs else {}
+        for kb_id, packs in of_kbs.items():
+            dropped = await self._drop_deleted(tenant, kb_id, packs)
+            if kb_id in known:
+                await self._renew(tenant, known[kb_id], dropped)
+
+    async def _drop_deleted(self, tenant: str, kb_id: str, packs: Sequence[Pack]) -> list[Pack]:
+        """Deletes those of a knowledge base's packs that hold a text which it holds no more.
+
+        Returns:
+            What was deleted.
+        """
+        try:
+            listed = await self._library.list_documents(tenant, kb_id)
+            searchable = [document for document in listed if document.state == DocumentState.SEARCHABLE]
+            content = _content(searchable)
+            sound = {content, *(_content([document]) for document in searchable)}
+            doubted = [pack for pack in packs if pack["metadata"].get(_CONTENT) not in sound]
+            doubted = [pack for pack in doubted if self._proved.get(pack["id"]) != content]
+            texts = await self._library.document_texts(tenant, kb_id) if doubted else []
+        except NotFound:  # the knowledge base itself is no more
+            content, doubted, texts = "", list(packs), []
+        held = {hashlib.sha256(one.text.encode()).hexdigest() for one in texts}
+        gone = []
+        for pack in doubted:
+            whole = _DOCUMENT not in pack["metadata"]
+            if whole and pack["documents"] and all(document["sha256"] in held for document in pack["documents"]):
+                self._prove(pack["id"], content)
+            else:
+                await self._delete(tenant, pack)
+                gone.append(pack)
+        return gone
+
+    def _prove(self, pack_id: str, content: str) -> None:
+        self._proved[pack_id] = content
+        while len(self._proved) > MAX_PROVED:
+            self._proved.popitem(last=False)
+
+    async def _renew(self, tenant: str, kb: KnowledgeBase, dropped: Sequence[Pack]) -> None:
+        """Has packs built of what is left of those that were dropped."""
+        for pack in dropped[-1 - MAX_DOCUMENT_PACKS :]:
+            document_id: str | None = pack["metadata"].get(_DOCUMENT)
+            kept: dict[str, Any] = {"pin": bool(pack["pin"]), "ttl": pack["ttl"]}
+            with contextlib.suppress(ApiError, NotFound):  # nothing is left, or the LLM server has no room for it now
+                if document_id is None:
+                    await self._build(tenant, kb, **kept)
+                else:
+                    await self._build_document(tenant, kb, document_id, **kept)
+
+    async def _delete(self, tenant: str, pack: Pack) -> None:
+        self._messages.pop(pack["id"], None)
+        self._proved.pop(pack["id"], None)
+        await self.llm.request("DELETE", f"/v1/packs/{pack['id']}", tenant=tenant)
 
     async def messages(self, tenant: str, pack_id: str) -> tuple[Message, ...]:
         """What a question on a pack begins with. A pack never changes, so the texts are kept for the next question.

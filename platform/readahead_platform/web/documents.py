@@ -101,5 +101,6 @@ class Documents:
         if await confirmed(f"Delete {document.name}?", body, "Delete"):
             with suppress(NotFound):  # somebody else was faster
                 await self._visitor.context.library.remove_document(self._visitor.tenant, document.id)
+            await self._visitor.context.forget_deleted(self._visitor.tenant)
             await self.look()
             await self._on_change()

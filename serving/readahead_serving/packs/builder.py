@@ -132,9 +132,12 @@ class PackBuilder:
         record.state, record.reason = PackState.FAILED, reason
 
     async def save(self, record: PackRecord) -> bool:
+        """Keeps what a pack is made from, unless it is deleted meanwhile: nothing may bring it back at a restart."""
         try:
             await asyncio.to_thread(self._store.save_source, record.pack_id, record.saved())
         except OSError as error:
             record.disk_problem = f"disk_full: {error.strerror}"
             return False
+        if record.pack_id not in self._records:
+            await asyncio.to_thread(self._store.remove, record.pack_id)
         return True
