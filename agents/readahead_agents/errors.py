@@ -9,8 +9,10 @@ AgentError
 ├── BudgetExceeded                a run went over its seconds, tokens or tool calls
 ├── RunNotFound                   no such run for this tenant
 ├── TooManyRuns                   as many runs are going as are allowed: retry
+├── AlreadyDecided                a call that waited for the client's word has it already
 ├── ConversationNotFound          no such conversation, or no such item in it, for this tenant
-└── ConversationFull              a conversation holds as much as is allowed
+├── ConversationFull              a conversation holds as much as is allowed
+└── ItemExists                    a conversation has an item of that id already
 """
 
 from __future__ import annotations
@@ -76,6 +78,13 @@ class TooManyRuns(AgentError):
         super().__init__(f"Too many runs are going ({running} of yours); wait for one to end, or cancel one.")
 
 
+class AlreadyDecided(AgentError):
+    """A call that waited for the client's word has it already."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"The approval request {request_id!r} was decided before; each is decided once.")
+
+
 class ConversationNotFound(AgentError):
     """No such conversation for this tenant, or no such item in it; `item_id` names the item."""
 
@@ -87,3 +96,10 @@ class ConversationNotFound(AgentError):
 
 class ConversationFull(AgentError):
     """A conversation holds as many items, or as much text, as is allowed."""
+
+
+class ItemExists(AgentError):
+    """A conversation has an item of that id already."""
+
+    def __init__(self, conversation_id: str, item_id: str) -> None:
+        super().__init__(f"The conversation {conversation_id!r} has an item {item_id!r} already; leave it out.")

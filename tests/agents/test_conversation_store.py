@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from readahead_agents.conversations.store import Bounds, ConversationStore
-from readahead_agents.errors import ConversationFull, ConversationNotFound
+from readahead_agents.errors import ConversationFull, ConversationNotFound, ItemExists
 from readahead_agents.runs.journal import RunJournal, new_run
 from readahead_agents.store.tables import Base
 from readahead_retrieval.store.session import Database
@@ -62,6 +62,14 @@ async def test_a_full_conversation_takes_all_new_items_or_none(
         await store.check_room(TENANT, kept.id)
 
 
+@pytest.mark.parametrize("ids", [[1], [2, 2]])
+async def test_an_id_that_is_taken_is_refused_by_name(store: ConversationStore, ids: list[int]) -> None:
+    kept = await store.create(TENANT, {}, [item(1)])
+    with pytest.raises(ItemExists, match=f"msg_{ids[0]}"):
+        await store.append(TENANT, kept.id, [item(number) for number in ids])
+    assert await store.items(TENANT, kept.id) == [item(1)]
+
+
 async def test_an_item_taken_out_makes_room_for_another(store: ConversationStore) -> None:
     kept = await store.create(TENANT, {}, [item(1), item(2), item(3)])
     await store.remove_item(TENANT, kept.id, "msg_2")
@@ -89,7 +97,7 @@ async def rows_of(database_url: str) -> list[int]:
     """Rows of each table that holds what was said."""
     database = Database(database_url)
     async with database.reading() as session:
-        tables = Base.metadata.tables.values()
+        tables = [table for name, table in Base.metadata.tables.items() if name != "agent_decisions"]
         counts = [(await session.execute(select(func.count()).select_from(table))).scalar_one() for table in tables]
     await database.close()
     return counts

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
 import pytest
 
+from readahead_agents.conversations.store import ConversationStore
+from readahead_agents.errors import AlreadyDecided, ConversationNotFound, RunNotFound
+from readahead_agents.runs import decisions
 from readahead_agents.runs import journal as journals
-from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus
+from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus, new_run
 from readahead_agents.runs.manager import RunManager
 
 TENANT = "acme"
@@ -77,3 +80,78 @@ async def test_the_oldest_runs_go_when_they_take_too_much(
     assert len([number async for number, _ in runs.follow(TENANT, "response", other.id)]) == 2
     kept = [run.request["number"] for run in await runs.list_runs(TENANT, "run")]
     assert kept == [2, 3]
+
+
+async def test_a_call_is_decided_once_though_all_decide_at_the_same_time(journal: SlowJournal) -> None:
+    runs = [new_run(TENANT, "response", {}) for _ in range(6)]
+    words = [{"mcpr_1": True, f"mcpr_{number}": True} for number in range(2, 8)]
+    told = await asyncio.gather(*map(journal.add, runs, words), return_exceptions=True)
+    assert sorted(type(each).__name__ for each in told) == ["AlreadyDecided"] * 5 + ["NoneType"]
+    assert len(await journal.list_runs(TENANT, "response")) == 1, "a run that was refused is kept"
+    lost = next(word for word, each in zip(words, told, strict=True) if each is not None)
+    await journal.add(new_run(TENANT, "response", {}), {name: True for name in lost if name != "mcpr_1"})
+    await journal.add(new_run("globex", "response", {}), {"mcpr_1": True})
+
+
+async def test_a_denial_may_be_told_again_and_stays_one(journal: SlowJournal) -> None:
+    for _ in range(2):
+        await journal.add(new_run(TENANT, "response", {}), {"mcpr_1": False})
+    with pytest.raises(AlreadyDecided, match="mcpr_1"):
+        await journal.add(new_run(TENANT, "response", {}), {"mcpr_1": True})
+    await journal.add(new_run(TENANT, "response", {}), {"mcpr_2": True})
+    with pytest.raises(AlreadyDecided, match="mcpr_2"):
+        await journal.add(new_run(TENANT, "response", {}), {"mcpr_2": False})
+    await journal.withdraw(TENANT, {"mcpr_2"})
+    await journal.add(new_run(TENANT, "response", {}), {"mcpr_2": True})
+
+
+async def test_the_oldest_decisions_go_when_there_are_too_many(
+    journal: SlowJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "DECISIONS_KEPT", 2)
+    for number in range(3):
+        await journal.add(new_run(TENANT, "response", {}), {f"mcpr_{number}": True})
+    with pytest.raises(AlreadyDecided):
+        await journal.add(new_run(TENANT, "response", {}), {"mcpr_1": True})
+    await journal.add(new_run(TENANT, "response", {}), {"mcpr_0": True})
+
+
+class HeldJournal(RunJournal):
+    """Takes its time once a run is kept."""
+
+    kept: asyncio.Event
+    go_on: asyncio.Event
+
+    async def add(self, run: Run, decisions: Mapping[str, bool] | None = None) -> None:
+        await super().add(run, decisions)
+        self.kept.set()
+        await self.go_on.wait()
+
+
+async def test_a_turn_that_begins_while_its_conversation_is_deleted_goes_with_it(database_url: str) -> None:
+    conversations = await ConversationStore.open(database_url)
+    journal = await HeldJournal.open(database_url)
+    journal.kept, journal.go_on = asyncio.Event(), asyncio.Event()
+    runs, kept = manager(journal), await conversations.create(TENANT, {})
+
+    async def delete() -> None:
+        async with runs.without_turns(kept.id):
+            with pytest.raises(ConversationNotFound):
+                await runs.start(TENANT, "response", {}, answering, conversation=kept.id)
+            await conversations.remove(TENANT, kept.id)
+
+    starting = asyncio.create_task(runs.start(TENANT, "response", {}, answering, conversation=kept.id))
+    await journal.kept.wait()
+    deleting = asyncio.create_task(delete())
+    for _ in range(3):  # until it waits for the turn
+        await asyncio.sleep(0)
+    journal.go_on.set()
+    run = await starting
+    await deleting
+    with pytest.raises(RunNotFound):
+        await runs.get(TENANT, "response", run.id)
+    with pytest.raises(ConversationNotFound):
+        await runs.start(TENANT, "response", {}, answering, conversation=kept.id)
+    assert await runs.list_runs(TENANT, "response") == []
+    await runs.close()
+    await conversations.close()

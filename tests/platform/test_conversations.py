@@ -135,6 +135,69 @@ async def test_a_deleted_conversation_takes_its_responses_along(asked_home: Path
     database.close()
 
 
+async def test_a_stream_whose_conversation_is_deleted_ends_with_an_error(asked_home: Path, manual: Path) -> None:
+    gate = Gate()
+    llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)
+    async with asyncio.timeout(60), running_gateway(asked_home, llm=llm) as gateway:
+        await add_document(gateway, "manuals", manual)
+        sdk = gateway.sdk()
+        for store in (True, False):
+            gate.reached.clear()
+            made = await sdk.conversations.create()
+            stream = await sdk.responses.create(
+                model="kb/manuals", input=QUESTION, conversation=made.id, stream=True, store=store
+            )
+            await gate.reached.wait()
+            await sdk.conversations.delete(made.id)
+            with pytest.raises(openai.APIError, match="was cancelled"):
+                [event async for event in stream]
+
+
+NESTED: object = "deep"
+for _ in range(200):
+    NESTED = [NESTED]
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ({"type": "reasoning", "x": NESTED}, "levels deep"),
+        ({"type": ["message"], "content": "Hello."}, "must be one of message"),
+        ({"type": {"a": 1}}, "must be one of message"),
+        ({"type": None}, "must be one of message"),
+        ({"type": "mcp_approval_request", "id": "\0", "server_label": "a", "name": "b", "arguments": "{}"}, "1 to 80"),
+    ],
+)
+async def test_an_item_that_cannot_be_kept_is_refused_before_it_is(
+    gateway: Gateway, item: dict[str, object], told: str
+) -> None:
+    http, made = gateway.http(), await gateway.sdk().conversations.create()
+    turn = {"role": "user", "content": "Hello."}
+    for path, body in [
+        (f"/v1/conversations/{made.id}/items", {"items": [item]}),
+        ("/v1/conversations", {"items": [item]}),
+        ("/v1/responses", {"model": MODEL, "input": [item, turn]}),
+    ]:
+        answer = await http.post(path, json=body)
+        assert answer.status_code == 400 and told in answer.json()["error"]["message"], answer.text
+    assert (await gateway.sdk().conversations.items.list(made.id)).data == []
+
+
+async def test_an_item_that_is_there_already_is_refused_before_the_turn_begins(gateway: Gateway) -> None:
+    request = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "a", "name": "b", "arguments": "{}"}
+    http, turn = gateway.http(), {"role": "user", "content": "Hello."}
+    made = (await http.post("/v1/conversations", json={"items": [request]})).json()
+    for path, body in [
+        (f"/v1/conversations/{made['id']}/items", {"items": [request]}),
+        ("/v1/conversations", {"items": [request, request]}),
+        ("/v1/responses", {"model": MODEL, "input": [request, turn], "conversation": made["id"]}),
+        ("/v1/responses", {"model": MODEL, "input": [request, request, turn]}),
+    ]:
+        answer = await http.post(path, json=body)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "duplicate_item") and "mcpr_1" in error["message"], path
+
+
 async def test_a_cancelled_response_is_no_turn(asked_home: Path, manual: Path) -> None:
     gate = Gate()
     llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_agents.errors import ConversationFull, ConversationNotFound
+from readahead_agents.errors import ConversationFull, ConversationNotFound, ItemExists
 from readahead_agents.store.migrate import migrate
 from readahead_agents.store.tables import ConversationItemRow, ConversationRow, RunRow
 from readahead_retrieval.store.session import Database
@@ -51,7 +51,7 @@ class Conversation:
 class ConversationStore:
     """Every method takes the tenant and finds nothing of another. Raises `ConversationNotFound`.
 
-    Items have ids that are theirs alone within a conversation; whoever adds items sees to that.
+    Items have ids that are theirs alone within a conversation.
     """
 
     def __init__(self, database: Database, bounds: Bounds = Bounds()) -> None:
@@ -68,7 +68,7 @@ class ConversationStore:
         await self._database.close()
 
     async def create(self, tenant: str, metadata: Mapping[str, str], items: Sequence[Item] = ()) -> Conversation:
-        """Raises `ConversationFull`, where the items alone are too many."""
+        """Raises `ConversationFull`, where the items alone are too many, and `ItemExists` for two of one id."""
         now = datetime.now(UTC)
         conversation_id = f"conv_{secrets.token_hex(16)}"
         row = ConversationRow(
@@ -115,17 +115,19 @@ class ConversationStore:
 
         Raises:
             ConversationFull: They are too many for it.
+            ItemExists: One has the id of another.
         """
         async with self._database.writing() as session:
             row = await _row(session, tenant, conversation_id, lock=True)
             await self._add(session, row, items, may_overflow=may_overflow)
             await self._forget_oldest(session, row)
 
-    async def check_room(self, tenant: str, conversation_id: str) -> Conversation:
-        """Raises `ConversationFull` where nothing more goes in."""
+    async def check_room(self, tenant: str, conversation_id: str, item_ids: Sequence[str] = ()) -> Conversation:
+        """Raises `ConversationFull` where nothing more goes in, and `ItemExists` where one of the ids is taken."""
         async with self._database.reading() as session:
             row = await _row(session, tenant, conversation_id)
             self._check_room(row, await _count(session, row) + 1, row.size)
+            await _check_new(session, row, item_ids)
             return _conversation(row)
 
     async def items(self, tenant: str, conversation_id: str, upto: int | None = None) -> list[Item]:
@@ -176,6 +178,7 @@ class ConversationStore:
         size = row.size + sum(map(len, texts))
         if not may_overflow:
             self._check_room(row, await _count(session, row) + len(texts), size)
+        await _check_new(session, row, [item["id"] for item in items])
         rows = [
             {"conversation_id": row.id, "number": number, "id": item["id"], "item": text}
             for number, (item, text) in enumerate(zip(items, texts, strict=True), row.last_number + 1)
@@ -222,6 +225,17 @@ async def _item_row(session: AsyncSession, row: ConversationRow, item_id: str) -
     if found is None:
         raise ConversationNotFound(row.id, item_id)
     return found
+
+
+async def _check_new(session: AsyncSession, row: ConversationRow, item_ids: Sequence[str]) -> None:
+    """Holds for as long as the conversation is locked."""
+    of_conversation = ConversationItemRow.conversation_id == row.id
+    chosen = select(ConversationItemRow.id).where(of_conversation, ConversationItemRow.id.in_(item_ids))
+    taken = set(await session.scalars(chosen))
+    for item_id in item_ids:
+        if item_id in taken:
+            raise ItemExists(row.id, item_id)
+        taken.add(item_id)
 
 
 async def _count(session: AsyncSession, row: ConversationRow) -> int:

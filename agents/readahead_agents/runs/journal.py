@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,9 +14,10 @@ from typing import Any, Literal, Self
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_agents.errors import RunNotFound
+from readahead_agents.errors import ConversationNotFound, RunNotFound
+from readahead_agents.runs.decisions import decide, withdraw
 from readahead_agents.store.migrate import migrate
-from readahead_agents.store.tables import RunEventRow, RunRow
+from readahead_agents.store.tables import ConversationRow, RunEventRow, RunRow
 from readahead_retrieval.store.session import Database
 
 Event = Mapping[str, Any]
@@ -75,7 +76,13 @@ class RunJournal:
     async def close(self) -> None:
         await self._database.close()
 
-    async def add(self, run: Run) -> None:
+    async def add(self, run: Run, decisions: Mapping[str, bool] | None = None) -> None:
+        """Keeps a run that begins, with the words on earlier calls that it brings.
+
+        Raises:
+            AlreadyDecided: One of these calls has its word; the run is not kept then.
+            ConversationNotFound: What it is a turn of is gone.
+        """
         row = RunRow(
             id=run.id,
             kind=run.kind,
@@ -89,7 +96,15 @@ class RunJournal:
             finished_at=None,
         )
         async with self._database.writing() as session:
+            if run.conversation is not None:
+                await _hold_conversation(session, run.tenant, run.conversation)
+            await decide(session, run.tenant, decisions or {})
             session.add(row)
+
+    async def withdraw(self, tenant: str, request_ids: Collection[str]) -> None:
+        """Lets calls be decided again that were approved and never begun."""
+        async with self._database.writing() as session:
+            await withdraw(session, tenant, request_ids)
 
     async def append(self, run_id: str, first: int, events: Sequence[Event]) -> int:
         """Args:
@@ -142,6 +157,13 @@ class RunJournal:
         async with self._database.reading() as session:
             rows = await session.scalars(chosen.order_by(RunEventRow.number))
             return [(row.number, json.loads(row.event)) for row in rows]
+
+
+async def _hold_conversation(session: AsyncSession, tenant: str, conversation: str) -> None:
+    """Until the transaction ends nobody deletes it, so that whoever does afterwards finds the run."""
+    chosen = select(ConversationRow.id).where(ConversationRow.id == conversation, ConversationRow.tenant == tenant)
+    if await session.scalar(chosen.with_for_update()) is None:
+        raise ConversationNotFound(conversation)
 
 
 async def _forget_oldest(session: AsyncSession, run: Run) -> None:

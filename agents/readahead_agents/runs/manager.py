@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from readahead_agents.errors import TooManyRuns
+from readahead_agents.errors import ConversationNotFound, TooManyRuns
 from readahead_agents.runs.approvals import ApprovalDesk
 from readahead_agents.runs.journal import Event, Kind, Run, RunJournal, RunStatus, new_run
 
@@ -43,6 +43,8 @@ class RunManager:
         self._journal = journal
         self._describe_error = describe_error
         self._live: dict[str, _LiveRun] = {}
+        self._closing: list[str] = []
+        """Conversations that take no turns, once for each that wants it so."""
 
     async def close(self) -> None:
         """Ends what still runs; it counts as interrupted."""
@@ -53,31 +55,49 @@ class RunManager:
         await self._journal.close()
 
     async def start(
-        self, tenant: str, kind: Kind, request: Mapping[str, Any], events: EventsOf, conversation: str | None = None
+        self,
+        tenant: str,
+        kind: Kind,
+        request: Mapping[str, Any],
+        events: EventsOf,
+        *,
+        conversation: str | None = None,
+        decisions: Mapping[str, bool] | None = None,
     ) -> Run:
         """Begins a run, which goes on when the caller leaves.
 
         Args:
             request: What was asked, as it is shown later.
             conversation: What it is a turn of, where it is one.
+            decisions: Words on calls of earlier runs, which are kept together with the run.
             events: Makes what happens, of the run itself. An event of one of the types `ENDINGS` is the outcome.
                 Closed when the run ends.
 
         Raises:
             TooManyRuns: The tenant, or everybody, has as many runs going as are allowed.
+            AlreadyDecided: One of the calls had its word before.
+            ConversationNotFound: The conversation is gone, or going.
         """
+        if conversation is not None and conversation in self._closing:
+            raise ConversationNotFound(conversation)
         running = sum(live.run.tenant == tenant for live in self._live.values())
         if running >= MAX_RUNNING_OF_TENANT or len(self._live) >= MAX_RUNNING:
             raise TooManyRuns(running)
         run = new_run(tenant, kind, request, conversation)
         live = self._live[run.id] = _LiveRun(run)  # its place is taken before anything is waited for
         try:
-            await self._journal.add(run)
+            await self._journal.add(run, decisions)
+            live.task = asyncio.create_task(self._run(live, events(run)))
         except BaseException:
             del self._live[run.id]
             raise
-        live.task = asyncio.create_task(self._run(live, events(run)))
+        finally:
+            live.begun.set()
         return run
+
+    async def withdraw(self, tenant: str, request_ids: Collection[str]) -> None:
+        """Lets calls be decided again that were approved and never begun."""
+        await self._journal.withdraw(tenant, request_ids)
 
     async def get(self, tenant: str, kind: Kind, run_id: str) -> Run:
         return await self._journal.get(tenant, kind, run_id)
@@ -95,11 +115,19 @@ class RunManager:
             await asyncio.wait([live.task])
         return await self._journal.get(tenant, kind, run_id)
 
-    async def cancel_turns(self, tenant: str, conversation: str) -> None:
-        """Ends what runs as a turn of a conversation."""
-        for run in [live.run for live in self._live.values()]:
-            if run.tenant == tenant and run.conversation == conversation:
-                await self.cancel(tenant, run.kind, run.id)
+    @asynccontextmanager
+    async def without_turns(self, conversation: str) -> AsyncIterator[None]:
+        """Ends what runs as a turn of a conversation, whose tenant was looked up; none begins within."""
+        self._closing.append(conversation)
+        try:
+            for live in [live for live in self._live.values() if live.run.conversation == conversation]:
+                await live.begun.wait()
+                live.end(RunStatus.CANCELLED)
+                if live.task is not None:
+                    await asyncio.wait([live.task])
+            yield
+        finally:
+            self._closing.remove(conversation)
 
     async def remove(self, tenant: str, kind: Kind, run_id: str) -> None:
         """Ends it first, where it runs."""
@@ -172,6 +200,8 @@ class _LiveRun:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.task: asyncio.Task[None] | None = None
+        self.begun = asyncio.Event()
+        """It has its task, or came to nothing."""
         self.written = 0
         self.size = 0
         """Bytes of what is written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import DateTime, ForeignKey, Index, Integer, String, Text, UniqueConstraint
+from sqlalchemy import Boolean, DateTime, ForeignKey, Index, Integer, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -79,3 +79,15 @@ class ConversationItemRow(Base):
     id: Mapped[str] = mapped_column(String(80))
     item: Mapped[str] = mapped_column(Text)
     """JSON with its `id`."""
+
+
+class DecisionRow(Base):
+    """The client's word on a call that waited for it; there is one for each call."""
+
+    __tablename__ = "agent_decisions"
+    __table_args__ = (Index("ix_agent_decisions_tenant_decided", "tenant", "decided_at"),)
+
+    tenant: Mapped[str] = mapped_column(String(64), primary_key=True)
+    request_id: Mapped[str] = mapped_column(String(80), primary_key=True)
+    approve: Mapped[bool] = mapped_column(Boolean)
+    decided_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

@@ -6,40 +6,35 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from readahead_agents.conversations.store import Conversation
 from readahead_platform.api.vector_store_fields import Metadata
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.responses.items import InputItem, Item, kept_items
+from readahead_platform.responses.nesting import BoundedBody
 
 router = APIRouter()
 MAX_ITEMS_AT_ONCE = 20
 NewItems = Annotated[list[InputItem], Field(max_length=MAX_ITEMS_AT_ONCE)]
 
 
-class ConversationRequest(BaseModel):
+class ConversationRequest(BoundedBody):
     """What it begins with."""
-
-    model_config = ConfigDict(extra="ignore")
 
     items: NewItems | None = None
     metadata: Metadata | None = None
 
 
-class ConversationUpdate(BaseModel):
+class ConversationUpdate(BoundedBody):
     """The whole metadata; a null takes it away."""
-
-    model_config = ConfigDict(extra="ignore")
 
     metadata: Metadata | None
 
 
-class ItemsRequest(BaseModel):
+class ItemsRequest(BoundedBody):
     """Items for its end."""
-
-    model_config = ConfigDict(extra="ignore")
 
     items: NewItems
 
@@ -66,8 +61,8 @@ async def update_conversation(
 async def delete_conversation(conversation_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     """With its items, and with the responses that were turns of it."""
     await context.conversations.get(tenant, conversation_id)
-    await context.runs.cancel_turns(tenant, conversation_id)
-    await context.conversations.remove(tenant, conversation_id)
+    async with context.runs.without_turns(conversation_id):
+        await context.conversations.remove(tenant, conversation_id)
     return {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
 
 

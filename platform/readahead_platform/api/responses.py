@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from readahead_agents.runs.journal import Event, Run
+from readahead_agents.errors import RunNotFound
+from readahead_agents.runs.journal import Event, Run, RunStatus
 from readahead_platform.api.listing import Paging, list_page
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Key, Tenant, require_scope
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.disconnect import unless_disconnected
+from readahead_platform.gateway.errors import envelope
 from readahead_platform.gateway.sse import event_stream, frame
 from readahead_platform.responses.request import McpTool, ResponseRequest
 from readahead_platform.responses.service import KIND, Responses, response_object
 from readahead_retrieval.types import Citation
 
 router = APIRouter()
+_CUT = {
+    RunStatus.CANCELLED.value: ApiError(409, "The response was cancelled, and ends here.", code="response_cancelled"),
+    RunStatus.INTERRUPTED.value: ApiError(
+        503, "The service stopped meanwhile; ask again.", error_type="server_error", code="response_interrupted"
+    ),
+}
+"""What readers of a stream are told in the place of these events."""
 
 
 @router.post("/v1/responses", response_model=None)
@@ -101,18 +110,22 @@ class _Attached:
                 async for data in frames:
                     yield data
             has_ended = True
-            self._ended = response_object(await self._runs.get(run.tenant, KIND, run.id))
+            if not self._body.stream:
+                self._ended = response_object(await self._runs.get(run.tenant, KIND, run.id))
         finally:
-            if not has_ended and not self._body.background:
-                await self._runs.cancel(run.tenant, KIND, run.id)
-            if not self._body.store:
-                await self._runs.remove(run.tenant, KIND, run.id)
+            with suppress(RunNotFound):  # it went with its conversation
+                if not has_ended and not self._body.background:
+                    await self._runs.cancel(run.tenant, KIND, run.id)
+                if not self._body.store:
+                    await self._runs.remove(run.tenant, KIND, run.id)
 
 
 async def _frames(events: AsyncGenerator[tuple[int, Event], None]) -> AsyncGenerator[bytes, None]:
-    """OpenAI's events only: that a run was cancelled is told by its status."""
+    """OpenAI's events only, among which an error ends what was cancelled or interrupted."""
     async with aclosing(events) as numbered:
         async for _, event in numbered:
+            if event["type"] in _CUT:
+                event = {"type": "error", **envelope(_CUT[event["type"]])}
             if event["type"].startswith("response.") or event["type"] == "error":
                 yield f"event: {event['type']}\n".encode() + frame(event)
 

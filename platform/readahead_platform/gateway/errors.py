@@ -119,6 +119,8 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     agent.RunNotFound: lambda error: ApiError(404, error.message, code="not_found"),
     agent.TooManyRuns: lambda error: _too_many(error.message),
     agent.ConversationNotFound: lambda error: ApiError(404, error.message, code="not_found"),
+    agent.AlreadyDecided: _bad_request("approval_request_decided", "input"),
+    agent.ItemExists: _bad_request("duplicate_item", "input"),
     agent.ConversationFull: _bad_request("conversation_full", "conversation"),
     agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
     RequestValidationError: lambda error: _invalid_request(error),

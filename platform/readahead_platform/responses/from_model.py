@@ -18,8 +18,6 @@ from readahead_platform.responses.tool_servers import ToolServers
 from readahead_platform.responses.truncation import within_window
 from readahead_platform.responses.writer import Event, ResponseWriter
 
-DEFAULT_TOOL_CALLS = 8
-
 
 class ModelAnswer:
     """Answers one request of one tenant."""
@@ -52,13 +50,13 @@ class ModelAnswer:
         """
         request = self._request
         wanted = [tool for tool in request.tools if isinstance(tool, McpTool)]
-        usage, left = _sum({}, {}), request.max_tool_calls or DEFAULT_TOOL_CALLS
+        approved = approved_calls(conversation)
+        usage, left = _sum({}, {}), request.call_limit - len(approved)
         async with self._servers.opened(self._tenant, wanted) as servers:
             mcp = McpCalls(writer, servers)
             for event in await mcp.list_tools():
                 yield event
             messages, told = await self._read(without_marks(conversation), mcp.for_chat())
-            approved = approved_calls(conversation)
             async for event in mcp.approved(approved):
                 yield event
             messages += [message for call in approved for message in mcp.messages(call)]

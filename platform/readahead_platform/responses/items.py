@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from readahead_agents.llm.base import Message
+from readahead_platform.errors import ApiError
 
 ChatMessage = dict[str, Any]
 Item = Mapping[str, Any]
@@ -21,6 +23,16 @@ _PREFIXES = {
     "function_call_output": "fco",
     "mcp_approval_response": "mcpr",
 }
+
+
+def _approval_id(given: str) -> str:
+    """As ours are, and those of OpenAI: it is a key of a table."""
+    if not re.fullmatch(r"[!-~]{1,80}", given):
+        raise ValueError("The id of an approval request has 1 to 80 visible ASCII characters")
+    return given
+
+
+ApprovalId = Annotated[str, AfterValidator(_approval_id)]
 
 
 class TextPart(BaseModel):
@@ -69,7 +81,7 @@ class ApprovalRequestItem(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["mcp_approval_request"]
-    id: str
+    id: ApprovalId
     server_label: str
     name: str
     arguments: str
@@ -81,9 +93,12 @@ class ApprovalResponseItem(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["mcp_approval_response"]
-    approval_request_id: str
+    approval_request_id: ApprovalId
     approve: bool = Field(strict=True)
     reason: str | None = None
+
+
+TraceKind = Literal["file_search_call", "mcp_call", "mcp_list_tools", "reasoning"]
 
 
 class TraceItem(BaseModel):
@@ -91,12 +106,18 @@ class TraceItem(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Literal["file_search_call", "mcp_call", "mcp_list_tools", "reasoning"]
+    type: TraceKind
 
 
-def _kind(item: Any) -> str:
+_KINDS = ("message", "function_call", "function_call_output", "mcp_approval_request", "mcp_approval_response")
+
+
+def _kind(item: Any) -> str | None:
+    """None for what there is none of, a type that is no text among it."""
     kind = item.get("type", "message") if isinstance(item, Mapping) else getattr(item, "type", "message")
-    return "trace" if kind in {"file_search_call", "mcp_call", "mcp_list_tools", "reasoning"} else str(kind)
+    if kind in get_args(TraceKind):
+        return "trace"
+    return kind if kind in _KINDS else None
 
 
 InputItem = Annotated[
@@ -106,7 +127,11 @@ InputItem = Annotated[
     | Annotated[ApprovalRequestItem, Tag("mcp_approval_request")]
     | Annotated[ApprovalResponseItem, Tag("mcp_approval_response")]
     | Annotated[TraceItem, Tag("trace")],
-    Discriminator(_kind),
+    Discriminator(
+        _kind,
+        custom_error_type="item_type",
+        custom_error_message=f"`type` must be one of {', '.join((*_KINDS, *get_args(TraceKind)))}",
+    ),
     Field(),
 ]
 
@@ -126,10 +151,21 @@ def called(call_id: str, name: str, arguments: str) -> ChatMessage:
 
 
 def kept_items(items: str | Sequence[InputItem]) -> list[Item]:
-    """What a client sent, as items are kept and listed: each with an id, texts in parts."""
+    """What a client sent, as items are kept and listed: each with an id, texts in parts.
+
+    Raises:
+        ApiError: 400 for two of one id.
+    """
     if isinstance(items, str):
         items = [MessageItem(role="user", content=items)]
-    return [_kept(item) for item in items]
+    kept = [_kept(item) for item in items]
+    ids = set()
+    for item in kept:
+        if item["id"] in ids:
+            message = f"Two items have the id {item['id']!r}; leave one out."
+            raise ApiError(400, message, param="input", code="duplicate_item")
+        ids.add(item["id"])
+    return kept
 
 
 def _kept(item: InputItem) -> Item:

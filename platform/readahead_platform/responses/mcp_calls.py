@@ -11,8 +11,7 @@ from typing import Any
 from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.external import SEPARATOR
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
-from readahead_platform.errors import ApiError
-from readahead_platform.responses.approvals import request_item
+from readahead_platform.responses.approvals import request_item, tool_is_missing
 from readahead_platform.responses.items import ChatMessage, chat_messages
 from readahead_platform.responses.tool_servers import ToolServer
 from readahead_platform.responses.writer import Event, Item, ResponseWriter
@@ -89,17 +88,19 @@ class McpCalls:
         """Runs calls that the client approved.
 
         Raises:
-            ApiError: Their tool is not among those of this response.
+            ApiError: A tool is not among those of this response; none of the calls was made.
         """
         for call in calls:
             if call["name"] not in self._tools:
-                message = f"The approved tool {call['name']!r} is not among the `tools` of this request."
-                raise ApiError(400, message, param="tools", code="unknown_mcp_tool")
+                raise tool_is_missing(call["name"])
+        for call in calls:
             async for event in self.call({**call, "approval_request_id": call["id"]}):
                 yield event
 
     def must_ask(self, wanted: Item) -> bool:
-        """Whether the client has to approve a call that the model made."""
+        """Whether the client has to approve a call that the model made; one that was cut fails without a word."""
+        if _parsed(wanted["arguments"]) is None:
+            return False
         server, spec = self._tools[wanted["name"]]
         return spec.needs_approval or server.wanted.must_ask(_own_name(spec), read_only=spec.read_only)
 
@@ -140,11 +141,19 @@ def _own_name(spec: ToolSpec) -> str:
     return spec.name.split(SEPARATOR, 1)[-1]
 
 
-async def _outcome(tools: Toolset, spec: ToolSpec, arguments: str) -> ToolOutcome:
+def _parsed(arguments: str) -> dict[str, Any] | None:
+    """None for what is no JSON object, as arguments are that were cut."""
     try:
         parsed = json.loads(arguments or "{}")
-    except ValueError:
-        return ToolOutcome(ok=False, text="The arguments are cut off: they are no JSON.")
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+async def _outcome(tools: Toolset, spec: ToolSpec, arguments: str) -> ToolOutcome:
+    parsed = _parsed(arguments)
+    if parsed is None:
+        return ToolOutcome(ok=False, text="The arguments are cut off: they are no JSON object.")
     try:
         return await tools.call_tool(spec.name, parsed, timeout_s=CALL_S)
     except ToolsetUnavailable as error:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from readahead_agents.profile import UserProfile
 from readahead_platform.api.models import KB_PREFIX
 from readahead_platform.errors import ApiError
 from readahead_platform.responses.items import InputItem
+from readahead_platform.responses.nesting import BoundedBody
 from readahead_platform.routing.route import RequestedRoute
 
 MAX_ITEMS = 1000
+DEFAULT_TOOL_CALLS = 8
 MAX_CHARS = 1 << 20
 """Of what was said: it is kept with each response."""
 MAX_INSTRUCTIONS_CHARS = 64 << 10
@@ -155,13 +157,18 @@ def _as_ref(conversation: Any) -> Any:
     return {"id": conversation} if isinstance(conversation, str) else conversation
 
 
-class ResponseRequest(BaseModel):
+Input = Annotated[
+    Annotated[str, Field(max_length=MAX_CHARS), Tag("str")] | Annotated[list[InputItem], Tag("list[item]")],
+    Discriminator(lambda given: "str" if isinstance(given, str) else "list[item]"),
+]
+"""Told apart first, so that an error names the item at fault."""
+
+
+class ResponseRequest(BoundedBody):
     """What is asked."""
 
-    model_config = ConfigDict(extra="ignore")
-
     model: str = Field(min_length=1)
-    input: str | list[InputItem] = Field(max_length=MAX_CHARS)
+    input: Input
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS_CHARS)
     previous_response_id: str | None = None
     tools: list[Tool] = Field(default=[], max_length=64)
@@ -215,6 +222,11 @@ class ResponseRequest(BaseModel):
         if self.model.startswith(KB_PREFIX):
             return self.model.removeprefix(KB_PREFIX)
         return next((tool.vector_store_ids[0] for tool in self.tools if isinstance(tool, FileSearchTool)), None)
+
+    @property
+    def call_limit(self) -> int:
+        """Calls of MCP tools, those that the client approved among them."""
+        return self.max_tool_calls or DEFAULT_TOOL_CALLS
 
     @property
     def top_k(self) -> int | None:

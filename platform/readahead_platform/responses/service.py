@@ -11,7 +11,7 @@ from readahead_agents.runs.journal import Event, Kind, Run, RunStatus
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.errors import envelope, to_api_error
-from readahead_platform.responses.approvals import approved_calls, without_marks
+from readahead_platform.responses.approvals import approved_calls, check_may_be_made, decisions, without_marks
 from readahead_platform.responses.from_documents import DocumentAnswer
 from readahead_platform.responses.from_model import ModelAnswer
 from readahead_platform.responses.items import ChatMessage, Item, chat_messages, kept_items, turns
@@ -42,11 +42,13 @@ class Responses:
 
         Raises:
             ApiError: 404 for an unknown knowledge base or previous response, 400 for what cannot be asked.
-            ConversationNotFound, ConversationFull: Of the conversation that it is to be a turn of.
+            ConversationNotFound, ConversationFull, ItemExists: Of the conversation that it is to be a turn of.
+            AlreadyDecided: A call of a tool has the client's word already.
         """
         items = kept_items(request.input)
-        before, upto = await self._before(tenant, request)
+        before, upto = await self._before(tenant, request, items)
         conversation = _conversation(before, items)
+        check_may_be_made(approved_calls(conversation), request)  # what is refused is refused before it is decided
         if request.kb is not None:
             await self._context.library.get_kb(tenant, request.kb)
         self._servers.check([tool for tool in request.tools if isinstance(tool, McpTool)])
@@ -60,13 +62,19 @@ class Responses:
             return self._kept(run, self._events(run, request, conversation, url))
 
         turn_of = request.conversation.id if request.conversation is not None else None
-        return await self._context.runs.start(tenant, KIND, kept, events, turn_of)
+        return await self._context.runs.start(
+            tenant, KIND, kept, events, conversation=turn_of, decisions=decisions(conversation)
+        )
 
-    async def _before(self, tenant: str, request: ResponseRequest) -> tuple[list[ChatMessage], int]:
+    async def _before(
+        self, tenant: str, request: ResponseRequest, new: Sequence[Item]
+    ) -> tuple[list[ChatMessage], int]:
         """What was said before, and the number of the conversation's item that it ends with; instructions hold for one
         response, as in OpenAI's API."""
         if request.conversation is not None:
-            found = await self._context.conversations.check_room(tenant, request.conversation.id)
+            found = await self._context.conversations.check_room(
+                tenant, request.conversation.id, [item["id"] for item in new]
+            )
             items = await self._context.conversations.items(tenant, found.id, found.last_number)
             return chat_messages(items), found.last_number
         if request.previous_response_id is not None:
@@ -126,6 +134,9 @@ class Responses:
                 async for event in events:
                     yield event
         except Exception as error:  # noqa: BLE001 - the top of a response: whatever ends it is told in its shape
+            begun = {item.get("approval_request_id") for item in writer.output}
+            approved = {call["id"] for call in approved_calls(conversation)}
+            await context.runs.withdraw(run.tenant, approved - begun)
             told = envelope(to_api_error(error))["error"]
             yield writer.fail({"code": told["code"] or "server_error", "message": told["message"]})
 
@@ -138,7 +149,6 @@ def _conversation(before: Sequence[ChatMessage], items: Sequence[Item]) -> list[
         raise ApiError(400, message, param="input", code="conversation_too_long")
     if not messages or messages[-1]["role"] not in {"user", "tool"}:
         raise ApiError(400, "`input` must end with what the user says.", param="input", code="invalid_value")
-    approved_calls(messages)  # refused before the response begins
     return messages
 
 
