@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -150,6 +152,46 @@ def test_a_library_that_was_cut_short_is_built_again(built: Path, tmp_path: Path
     damaged.write_bytes(library.read_bytes()[:5000])
     assert open_kernels("avx2", tmp_path).state == "avx2"
     assert damaged.read_bytes() == library.read_bytes()
+
+
+def digest_name(name: str, data: bytes) -> str:
+    return f"{name.rpartition('-')[0]}-{hashlib.sha256(data).hexdigest()[:16]}.so"
+
+
+def test_odd_things_under_a_librarys_name_do_not_stop_the_engine(built: Path, tmp_path: Path) -> None:
+    (library,) = built.iterdir()
+    key = library.name.rpartition("-")[0]
+    (tmp_path / f"{key}-0-folder.so").mkdir()
+    (tmp_path / f"{key}-0-link.so").symlink_to(tmp_path / "nothing")
+    cut = library.read_bytes()[:5000]
+    (tmp_path / digest_name(library.name, cut)).write_bytes(cut)
+    (tmp_path / digest_name(library.name, b"no library")).write_bytes(b"no library")
+    assert open_kernels("avx2", tmp_path).state == "avx2"
+    assert (tmp_path / library.name).read_bytes() == library.read_bytes(), "built anew beside them"
+    assert open_kernels("avx2", tmp_path).state == "avx2"
+
+
+def test_a_library_without_our_functions_is_told(built: Path, tmp_path: Path) -> None:
+    (library,) = built.iterdir()
+    source, foreign = tmp_path / "foreign.cpp", tmp_path / "foreign.so"
+    source.write_text('extern "C" int attend() { return 1; }', encoding="utf-8")
+    subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", str(foreign)], check=True)
+    (tmp_path / digest_name(library.name, foreign.read_bytes())).write_bytes(foreign.read_bytes())
+    opened = open_kernels("avx2", tmp_path)
+    assert opened.kernels is None
+    assert "can't be loaded" in opened.state and "attend_" in opened.state
+
+
+def test_a_compiler_that_is_none_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not supported_levels():
+        pytest.skip("this processor runs no kernels")
+    compiler = tmp_path / "g++"
+    compiler.write_bytes(b"\x00 no program")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    opened = open_kernels("auto", tmp_path)
+    assert opened.kernels is None
+    assert opened.state == f"off: {compiler} can't be run: Exec format error"
 
 
 def test_kernels_that_compute_something_else_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

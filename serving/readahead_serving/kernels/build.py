@@ -6,10 +6,12 @@ breaks what it made.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -27,6 +29,8 @@ BUILD_LIMIT_S = 120
 KEPT_LIBRARIES = 8
 """Libraries that stay on disk, for other versions that share the folder."""
 
+_LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+"""Run in a process of its own for what was found: loading a file that is none of ours can end the process."""
 _SOURCES = Path(__file__).parent
 _COMPILER = "g++"
 _COMMON = ("-std=gnu++17", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-w")
@@ -106,10 +110,13 @@ def _key(command: list[str]) -> str:
 
 
 def _kept(folder: Path, level: Level, key: str) -> Path | None:
-    """A library of this key that is whole and our own: its digest is in its name."""
+    """A library of this key that is whole and our own: its digest is in its name. Whatever else lies there under such
+    a name, a folder or a link to nothing, is passed over."""
     for path in sorted(folder.glob(f"{level}-{key}-*.so")):
-        if path.stat().st_uid == os.getuid() and path.stem.endswith(_digest(path)):
-            return path
+        with contextlib.suppress(OSError, KernelsUnavailable):
+            if path.is_file() and path.stat().st_uid == os.getuid() and path.stem.endswith(_digest(path)):
+                _run([sys.executable, "-I", "-S", "-c", _LOAD, str(path)])
+                return path
     return None
 
 
@@ -136,12 +143,14 @@ def _run(command: list[str]) -> str:
         raise KernelsUnavailable(f"{command[0]} took over {BUILD_LIMIT_S} s") from error
     except subprocess.CalledProcessError as error:
         raise KernelsUnavailable(f"{command[0]} fails: {str(error.stderr).strip()[-500:]}") from error
+    except OSError as error:
+        raise KernelsUnavailable(f"{command[0]} can't be run: {error.strerror}") from error
     return done.stdout
 
 
 def _remove_old(folder: Path) -> None:
-    libraries = sorted(folder.glob("*.so"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in libraries[KEPT_LIBRARIES:]:
+    libraries = [path for path in folder.glob("*.so") if path.is_file()]
+    for path in sorted(libraries, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT_LIBRARIES:]:
         path.unlink(missing_ok=True)
 
 

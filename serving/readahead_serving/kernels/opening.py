@@ -40,5 +40,5 @@ def open_kernels(choice: KernelChoice, folder: Path) -> OpenedKernels:
 def _load(path: Path) -> Kernels:
     try:
         return Kernels(path)
-    except OSError as error:
+    except (OSError, AttributeError) as error:  # no library, or one without our functions
         raise KernelsUnavailable(f"{path} can't be loaded: {error}") from error
