@@ -3,7 +3,8 @@
 ServingError
 ├── UserError                     the caller can mend it; carries OpenAI's `param` and `code`
 │   ├── RequestRefused            a value the model or engine can never serve
-│   │   └── ContextLengthExceeded the prompt, with the completion asked for, is over the window
+│   │   ├── ContextLengthExceeded the prompt, with the completion asked for, is over the window
+│   │   └── PackTooLarge          a pack leaves no room for a question in the window
 │   ├── ModelNotFound             no model of that name
 │   └── PackNotFound              no pack of that id
 ├── EngineBusy                    the queue is full: retry after a while
@@ -70,6 +71,17 @@ class ContextLengthExceeded(RequestRefused):
             f"{prompt_tokens + completion_tokens} tokens ({least}{prompt_tokens} in the {param}, {completion_tokens} "
             f"in the completion). Please reduce the length of the {param} or completion.",
             param=param,
+            code="context_length_exceeded",
+        )
+
+
+class PackTooLarge(RequestRefused):
+    """A pack of so many tokens leaves no room for a question in the model's window."""
+
+    def __init__(self, tokens: int, window: int) -> None:
+        super().__init__(
+            f"The pack takes {tokens} tokens, but the model's window of {window} tokens has to hold it and a question.",
+            param="messages",
             code="context_length_exceeded",
         )
 

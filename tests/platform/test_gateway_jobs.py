@@ -110,6 +110,8 @@ async def test_the_command_line_lists_shows_and_retries_jobs(gateway: Gateway, m
 
     code, listed = await command("list", "--state", "failed", "--json")
     assert (code, [one["id"] for one in json.loads(listed)["jobs"]]) == (0, [job])
+    heads, row = (await command("list"))[1].splitlines()[:2]
+    assert "KNOWLEDGE BASE" in heads and row.split()[:3] == [job, "manuals", "locked.pdf"]
     assert "password_required" in (await command("show", job))[1]
     code, retried = await command("retry", job, "--password", "open sesame", "--json")
     assert (code, json.loads(retried)["job"]["error"]) == (0, None)

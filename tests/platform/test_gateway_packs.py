@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,39 @@ async def test_an_estimate_builds_nothing_and_an_empty_knowledge_base_has_no_pac
     empty = await gateway.sdk().vector_stores.create(name="empty")
     refused = await gateway.http().post(f"/v1/vector_stores/{empty.id}/pack", json={})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "knowledge_base_empty")
+
+
+async def test_the_size_of_a_knowledge_base_is_told_by_all_its_documents(
+    gateway: Gateway, bench: Bench, tmp_path: Path
+) -> None:
+    letters = samples.lines(*["a b c d e f g h i j k l m n o p"] * 50)
+    ids = await add_document(gateway, "manuals", samples.write_pdf(tmp_path / "a.pdf", letters, letters))
+    file = await gateway.sdk().files.create(
+        file=samples.write_pdf(tmp_path / "b.pdf", samples.lines("Extraordinarily uncharacteristic.")),
+        purpose="assistants",
+    )
+    await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
+    assert (await ask(gateway))["readahead"]["route"]["facts"]["kb_tokens"] == pytest.approx(2 * 50 * 16, rel=0.1)
+
+
+async def test_documents_too_large_for_one_pack_are_refused_with_the_numbers_and_what_can_be_done(
+    gateway: Gateway, bench: Bench, tmp_path: Path
+) -> None:
+    long = samples.lines(*["The weir was built of oak and slate in that year."] * 50)
+    ids = await add_document(gateway, "river", samples.write_pdf(tmp_path / "river.pdf", long, long))
+    url = f"/v1/vector_stores/{ids['store']}/pack"
+    for body, param in (
+        ({}, "vector_store"),
+        ({"dry_run": True}, "vector_store"),
+        ({"document": ids["document"]}, "document"),
+    ):
+        refused = await gateway.http().post(url, json=body)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["param"]) == (400, "context_length_exceeded", param)
+        told = re.search(r"takes (\d+) tokens, but the model's window of 4096 tokens", error["message"])
+        assert told is not None and int(told[1]) > 4096
+        assert "smaller knowledge bases" in error["message"] and "messages" not in error["message"]
+        assert ("readahead kb pack river --document" in error["message"]) == (param == "vector_store")
 
 
 async def test_the_size_of_a_knowledge_base_is_told_by_all_its_documents(

@@ -12,6 +12,7 @@ from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
+from readahead_platform.gateway.pack_size import unless_too_large
 
 router = APIRouter()
 
@@ -66,8 +67,10 @@ async def pack_store(store: str, tenant: Tenant, context: Context, body: KbPackR
     kb = await context.library.get_kb(tenant, store)
     kept = body.model_dump(exclude={"document"})
     if body.document is not None:
-        return response_of(await context.packs.build_document(tenant, kb, body.document, **kept))
-    return response_of(await context.packs.build(tenant, kb, **kept))
+        answer = await context.packs.build_document(tenant, kb, body.document, **kept)
+    else:
+        answer = await context.packs.build(tenant, kb, **kept)
+    return response_of(unless_too_large(answer, kb.name, of_document=body.document is not None))
 
 
 @router.get("/v1/vector_stores/{store}/pack")

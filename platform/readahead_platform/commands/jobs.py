@@ -26,11 +26,15 @@ def list_(
     query = {} if state is None else {"state": state}
     with _client() as client:
         jobs = client.get("/v1/jobs", limit=MAX_SHOWN, order="asc", **query)["data"]
+        names = {} if as_json else _names(client)
     if as_json:
         print_json({"jobs": jobs})
         return
-    rows = [(job["id"], job["document"], _state(job), _done(job), _reason(job)) for job in jobs]
-    print_table(("ID", "DOCUMENT", "STATE", "DONE", "REASON"), rows)
+    rows = [
+        (job["id"], names.get(job["vector_store_id"], ""), job["document"], _state(job), _done(job), _reason(job))
+        for job in jobs
+    ]
+    print_table(("ID", "KNOWLEDGE BASE", "DOCUMENT", "STATE", "DONE", "REASON"), rows)
 
 
 @app.command()
@@ -62,6 +66,11 @@ def _client() -> AbstractContextManager[GatewayClient]:
     from readahead_platform.client import GatewayClient
 
     return GatewayClient.open()
+
+
+def _names(client: GatewayClient) -> dict[str, str]:
+    """Of the knowledge bases, by their ids."""
+    return {store["id"]: store["name"] for store in client.entries("/v1/vector_stores", limit=1000, order="asc")}
 
 
 def _show(job: dict[str, Any], *, as_json: bool) -> None:

@@ -1,22 +1,29 @@
-"""How many tokens a knowledge base has, without reading it."""
+"""About how many tokens a knowledge base has, without reading it whole."""
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from readahead_agents.errors import LanguageModelError
 from readahead_agents.llm.base import LanguageModel
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Document, KnowledgeBase
 
-SAMPLE_CHARS = 8_000
-SAMPLE_PAGES = 4
+SAMPLE_PAGES = 32
+MAX_PAGE_CHARS = 4_000
+"""Of a page in the sample."""
 MAX_KNOWN = 256
 
 
 class KbSizes:
-    """Characters by the database, tokens by a sample of the newest document; kept until documents change."""
+    """Characters by the database, tokens by a sample; kept until documents change.
+
+    The sample's pages are spread over all documents: one in another script has several times the tokens of as many
+    English characters.
+    """
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -25,7 +32,7 @@ class KbSizes:
     async def tokens(
         self, tenant: str, kb: KnowledgeBase, content: str, documents: Sequence[Document], llm: LanguageModel
     ) -> int | None:
-        """Of all searchable documents; None where there are none or the model cannot count.
+        """About, of all searchable documents; None where there are none or the model cannot count.
 
         Args:
             content: Names what the knowledge base holds now.
@@ -46,12 +53,25 @@ class KbSizes:
         if not documents:
             return None
         chars = await self._library.text_chars(tenant, kb.id)
-        pages = await self._library.pages(tenant, documents[-1].id, 1, SAMPLE_PAGES)
-        sample = "\n\n".join(page.text for page in pages)[:SAMPLE_CHARS]
-        if not sample.strip():
+        sample = [await self._page(tenant, document, number) for document, number in _spread(documents)]
+        if not any(map(str.strip, sample)):
             return None
         try:
-            [tokens] = await llm.count_tokens([sample])
+            tokens = sum(await llm.count_tokens(sample))
         except LanguageModelError:
             return None
-        return round(chars * tokens / len(sample))
+        return round(chars * tokens / sum(map(len, sample)))
+
+    async def _page(self, tenant: str, document: Document, number: int) -> str:
+        pages = await self._library.pages(tenant, document.id, number, number)
+        return "".join(page.text for page in pages)[:MAX_PAGE_CHARS]
+
+
+def _spread(documents: Sequence[Document]) -> Iterator[tuple[Document, int]]:
+    """At most `SAMPLE_PAGES` pages at even distances, as if the documents were one: each with its number, from 1 on."""
+    ends = list(itertools.accumulate(document.pages for document in documents))
+    count = min(ends[-1], SAMPLE_PAGES)
+    for index in range(count):
+        place = (2 * index + 1) * ends[-1] // (2 * count)
+        which = bisect.bisect_right(ends, place)
+        yield documents[which], place - ends[which] + documents[which].pages + 1

@@ -135,7 +135,9 @@ def _by_facts(question: str, pack: PackOffer, limit: int, kb: KbFacts) -> RouteC
     if against:
         return RouteChosen("rag", against)
     if kb.tokens is not None and kb.tokens > limit:
-        return RouteChosen("rag", f"The documents' {kb.tokens} tokens are over the {limit} that auto reads whole.")
+        return RouteChosen(
+            "rag", f"The documents have about {kb.tokens} tokens, over the {limit} that auto reads whole."
+        )
     return RouteChosen("rag", "One search can find what the question asks for.")
 
 

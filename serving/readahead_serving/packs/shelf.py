@@ -22,7 +22,7 @@ from readahead_serving.engine.pack_messages import (
     PackProgress,
 )
 from readahead_serving.engine.request import PackMiss
-from readahead_serving.errors import ContextLengthExceeded, EngineBusy, PackNotFound
+from readahead_serving.errors import EngineBusy, PackNotFound, PackTooLarge
 from readahead_serving.packs.adoption import adopt
 from readahead_serving.packs.builder import PackBuilder
 from readahead_serving.packs.channel import PackChannel
@@ -127,7 +127,7 @@ class PackShelf:
     # What callers ask for
 
     async def estimate(self, source: PackSource) -> PackEstimate:
-        """What a pack would cost. Raises `RequestRefused` and `ContextLengthExceeded` as `create` does."""
+        """What a pack would cost. Raises `RequestRefused` and `PackTooLarge` as `create` does."""
         tokens = await asyncio.to_thread(encode_pack, source, self._model.encoder)
         return self._estimate(len(tokens.token_ids))
 
@@ -136,7 +136,7 @@ class PackShelf:
 
         Raises:
             RequestRefused: It is empty, or the template takes no such messages.
-            ContextLengthExceeded: It leaves no room for a question in the model's window.
+            PackTooLarge: It leaves no room for a question in the model's window.
             EngineBusy: Too many packs wait to be built, or exist.
         """
         tokens = await asyncio.to_thread(encode_pack, source, self._model.encoder)
@@ -253,7 +253,7 @@ class PackShelf:
 
     def _estimate(self, tokens: int) -> PackEstimate:
         if tokens >= self._model.window:
-            raise ContextLengthExceeded(limit=self._model.window, prompt_tokens=tokens, completion_tokens=1)
+            raise PackTooLarge(tokens, self._model.window)
         return estimate(tokens, self._model.token_bytes, self._model.stats().costs, self._model.chunk_tokens)
 
     def _enqueue(self, record: PackRecord) -> None:
