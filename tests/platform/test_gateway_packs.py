@@ -201,19 +201,6 @@ async def test_an_estimate_builds_nothing_and_an_empty_knowledge_base_has_no_pac
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "knowledge_base_empty")
 
 
-async def test_the_size_of_a_knowledge_base_is_told_by_all_its_documents(
-    gateway: Gateway, bench: Bench, tmp_path: Path
-) -> None:
-    letters = samples.lines(*["a b c d e f g h i j k l m n o p"] * 50)
-    ids = await add_document(gateway, "manuals", samples.write_pdf(tmp_path / "a.pdf", letters, letters))
-    file = await gateway.sdk().files.create(
-        file=samples.write_pdf(tmp_path / "b.pdf", samples.lines("Extraordinarily uncharacteristic.")),
-        purpose="assistants",
-    )
-    await gateway.sdk().vector_stores.files.create_and_poll(file.id, vector_store_id=ids["store"])
-    assert (await ask(gateway))["readahead"]["route"]["facts"]["kb_tokens"] == pytest.approx(2 * 50 * 16, rel=0.1)
-
-
 async def test_documents_too_large_for_one_pack_are_refused_with_the_numbers_and_what_can_be_done(
     gateway: Gateway, bench: Bench, tmp_path: Path
 ) -> None:

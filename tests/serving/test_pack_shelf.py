@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import threading
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from readahead_serving.engine.kv.pack_manifest import BLOCKS, MANIFEST, TOKENS
+from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.engine.kv.pack_table import MIN_PART
 from readahead_serving.engine.request import PackMiss
 from readahead_serving.errors import PackNotFound, PackTooLarge
@@ -220,6 +222,26 @@ async def test_deleting_reaches_memory_and_disk(tmp_path: Path) -> None:
         assert bench.shelf.memory_bytes == bench.shelf.disk_bytes == 0
     async with shelf_at(tmp_path) as bench:
         assert bench.shelf.list_all("") == []
+
+
+async def test_a_pack_deleted_while_it_is_written_down_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shelf_at(tmp_path) as bench:
+        deleted = threading.Event()
+        save = PackStore.save_source
+
+        def save_late(store: PackStore, pack_id: str, data: bytes) -> None:
+            assert deleted.wait(60)
+            save(store, pack_id, data)
+
+        monkeypatch.setattr(PackStore, "save_source", save_late)
+        creating = asyncio.create_task(bench.shelf.create("", source("a secret"), PackOptions()))
+        await until(lambda: len(bench.shelf.everybodys()) == 1, "the pack is known")
+        await bench.shelf.delete("", bench.shelf.everybodys()[0].pack_id)
+        deleted.set()
+        await creating
+        assert files(tmp_path) == []
 
 
 async def test_deleting_ends_a_build(tmp_path: Path) -> None:
