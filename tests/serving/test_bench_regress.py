@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from readahead_serving.bench.regress.command import tell_verdicts
 from readahead_serving.bench.regress.figures import (
     Sizes,
+    by_turns,
     kernel_figures,
     question_figures,
     restart_figures,
@@ -19,6 +22,7 @@ from readahead_serving.bench.regress.figures import (
 )
 from readahead_serving.bench.regress.thresholds import Threshold, judge, read_thresholds
 from readahead_serving.errors import BenchFailed
+from readahead_serving.kernels.build import supported_levels
 from readahead_serving.settings import ServingSettings
 from tests.serving.llm_server import LlmServer
 
@@ -73,6 +77,31 @@ def test_bounds_are_kept_on_both_sides_and_what_was_not_measured_breaks_them() -
     assert Threshold("a", "", at_most=2, optional=True).allows(None)
     with pytest.raises(BenchFailed, match="No threshold for b"):
         judge({"b": 1.0}, [within])
+
+
+def test_waiting_for_others_is_not_counted_as_work() -> None:
+    never, threads = threading.Event(), torch.get_num_threads()
+    matrix = torch.randn(200, 200)
+
+    def work() -> None:
+        for _ in range(5):
+            matrix @ matrix
+
+    def kept_waiting() -> None:
+        never.wait(0.02)
+        work()
+
+    assert 0.2 < by_turns(kept_waiting, work) < 5, "by the clock it is a hundred times as long"
+    assert torch.get_num_threads() == threads
+
+
+def test_kernels_below_the_processors_best_are_not_held_against_pytorch(tmp_path: Path) -> None:
+    if supported_levels() != ["avx512", "avx2"]:
+        pytest.skip("this processor has one level at most")
+    assert kernel_figures(ServingSettings(kernels="avx2", kernels_dir=tmp_path)) == {}
+    assert kernel_figures(ServingSettings(kernels="auto", kernels_dir=tmp_path)).keys() == {
+        "linear_kernel_over_pytorch"
+    }
 
 
 @pytest.mark.parametrize("text", ["not toml", '[a]\nwhy = ""\nat_mots = 1', "[a]\nat_most = 1"])

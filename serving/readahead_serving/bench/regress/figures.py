@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from readahead_serving.bench.own_server import own_server
 from readahead_serving.bench.runner import BenchOptions, measure
 from readahead_serving.bench.workloads import WORKLOADS
 from readahead_serving.engine.shared_attention import attend_run
+from readahead_serving.kernels.build import supported_levels
 from readahead_serving.kernels.opening import open_kernels
 from readahead_serving.model.linear import choose_forms
 from readahead_serving.settings import ServingSettings
@@ -24,7 +25,8 @@ from readahead_serving.settings import ServingSettings
 _READERS, _KEYS, _KV_HEADS, _GROUP, _HEAD_DIM = 16, 4000, 3, 3, 64
 _LINEAR = (3072, 576)
 """Rows and columns of SmolLM2-135M's gate and up projections."""
-_TURNS = 31
+_TURNS, _TURNS_S = 31, 1.0
+"""So many turns at least, for so many seconds: short ones would all fall into one mood of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,11 @@ def shared_over_each() -> float:
 
 
 def kernel_figures(settings: ServingSettings) -> dict[str, float | None]:
-    """Our kernels over PyTorch, on the weights that a decode step of one sequence reads; nothing without kernels."""
-    kernels = open_kernels(settings.kernels, settings.kernels_dir.expanduser()).kernels
-    if kernels is None:
+    """Our kernels over PyTorch, on the weights that a decode step of one sequence reads; nothing without kernels, nor
+    with others than this processor's best, which PyTorch always takes."""
+    opened = open_kernels(settings.kernels, settings.kernels_dir.expanduser())
+    kernels = opened.kernels
+    if kernels is None or opened.state != supported_levels()[0]:
         return {}
     weight = torch.randn(_LINEAR, dtype=torch.bfloat16)
     ours, pytorch = (choose_forms(torch.bfloat16, "auto", one).layers(weight, None) for one in (kernels, None))
@@ -124,15 +128,24 @@ def kernel_figures(settings: ServingSettings) -> dict[str, float | None]:
 
 
 def by_turns(one: Callable[[], object], other: Callable[[], object]) -> float:
-    """The first's median time over the other's, taken by turns so that a machine's moods meet both."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for turn in range(_TURNS + 1):
-        for variant, spent in zip((one, other), times, strict=True):
-            began = time.perf_counter()
-            variant()
-            if turn:  # the first is slow
-                spent.append(time.perf_counter() - began)
-    return statistics.median(times[0]) / statistics.median(times[1])
+    """The first's processor time over the other's, on one thread, the best of several turns.
+
+    A loaded machine then changes little: what waits for a processor spends no time on it, no thread waits for another,
+    and of turns that lost their caches to a neighbour the best is the one that lost least.
+    """
+    best, threads = [math.inf, math.inf], torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        turns, ends = 0, time.monotonic() + _TURNS_S
+        while turns < _TURNS or time.monotonic() < ends:
+            turns += 1
+            for number, variant in enumerate((one, other)):
+                began = time.thread_time()
+                variant()
+                best[number] = min(best[number], time.thread_time() - began)
+    finally:
+        torch.set_num_threads(threads)
+    return best[0] / best[1]
 
 
 async def _level(settings: ServingSettings, workload: str, options: BenchOptions) -> Mapping[str, Any]:
