@@ -147,7 +147,22 @@ def test_both_forms_of_question_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["not json", "[]", '{"answers": []}', '{"question": "", "page": 1}', '{"question": 3}']
+    "line",
+    [
+        "not json",
+        "[]",
+        '{"answers": []}',
+        '{"question": "", "page": 1}',
+        '{"question": 3}',
+        '{"question": "q", "history": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"question": "half of a pair: \\ud800"}',
+        '{"question": "q", "history": [{"role": "nobody", "content": "c"}]}',
+        '{"question": "q", "history": [{"role": "user", "content": "\\udfff"}]}',
+        '{"question": "q", "page": -3}',
+        '{"question": "q", "page": 0}',
+        '{"question": "q", "pages": [1, Infinity]}',
+        '{"question": "q", "document": 7}',
+    ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "q.jsonl"

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 from readahead_retrieval.errors import QuestionsInvalid
 
+ROLES = ("user", "assistant")
+
 
 class Turn(NamedTuple):
     """Something that was said before a question."""
 
     role: str
+    """One of `ROLES`."""
     content: str
 
 
@@ -60,17 +63,17 @@ def read_questions(path: Path) -> list[Question]:
 def _question(where: str, line: str) -> Question:
     try:
         row: dict[str, Any] = json.loads(line)
-        pages = row["pages"] if row.get("pages") else [row["page"]] if row.get("page") else []
+        pages = row["pages"] if row.get("pages") else [row["page"]] if row.get("page") is not None else []
         return Question(
             text=_text(row["question"]),
             answers=tuple(_text(answer) for answer in row.get("answers") or ()),
-            document=row.get("document") or row.get("doc") or "",
-            pages=tuple(int(page) for page in pages),
+            document=_text(document) if (document := row.get("document") or row.get("doc")) else "",
+            pages=tuple(_page(page) for page in pages),
             unanswerable=bool(row.get("unanswerable", False)),
-            history=tuple(Turn(_text(turn["role"]), _text(turn["content"])) for turn in row.get("history") or ()),
+            history=tuple(Turn(_role(turn["role"]), _text(turn["content"])) for turn in row.get("history") or ()),
             stands_alone=bool(row.get("stands_alone", False)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:  # the last: nested too deep
         raise QuestionsInvalid(
             f"{where} is not a question: {error!r}. A line is "
             '{"question": "…", "answers": ["…"], "document": "file.pdf", "page": 1}.'
@@ -80,4 +83,17 @@ def _question(where: str, line: str) -> Question:
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{value!r} is not a text")
+    value.encode()  # half of a surrogate pair, which JSON can hold, can be sent nowhere
     return value
+
+
+def _page(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{value!r} is not a page, which are counted from 1")
+    return value
+
+
+def _role(value: object) -> str:
+    if value not in ROLES:
+        raise ValueError(f"{value!r} is not a role, which are {' and '.join(ROLES)}")
+    return str(value)
