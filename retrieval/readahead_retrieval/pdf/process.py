@@ -93,7 +93,7 @@ class ReaderProcess:
             raise ChildTimedOut from None
         except ValueError:
             raise ChildDied from None
-        except (asyncio.IncompleteReadError, ConnectionResetError):
+        except (asyncio.IncompleteReadError, ConnectionError):
             # It closed its end; whether it is still ending or hangs there, the reason to give is the same.
             raise ChildDied(await self._death()) from None
         try:
