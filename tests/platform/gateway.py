@@ -19,12 +19,12 @@ from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.drain import Drain
-from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
+from readahead_platform.packs.kb_packs import KbPacks
 from readahead_platform.ports import bind_gateway
 from readahead_platform.service import serving
 from readahead_platform.settings import GatewaySettings, Settings

@@ -12,7 +12,7 @@ from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
-from readahead_platform.gateway.pack_size import unless_too_large
+from readahead_platform.packs.pack_size import unless_too_large
 
 router = APIRouter()
 

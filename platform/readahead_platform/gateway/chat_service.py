@@ -15,9 +15,9 @@ from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.memory.standalone import standalone
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.kb_packs import KbPacks
-from readahead_platform.gateway.kb_sizes import KbSizes
 from readahead_platform.gateway.library_source import LibrarySource
+from readahead_platform.packs.kb_packs import KbPacks
+from readahead_platform.packs.kb_sizes import KbSizes
 from readahead_platform.routing.reading_speed import ReadingSpeed
 from readahead_platform.routing.route import RequestedRoute, Route, RouteChosen
 from readahead_platform.routing.router import Asked, Routed, Router

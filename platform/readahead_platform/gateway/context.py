@@ -16,13 +16,13 @@ from readahead_agents.runs.manager import RunManager
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.drain import Drain
-from readahead_platform.gateway.kb_packs import KbPacks
 from readahead_platform.gateway.llm_client import LlmClient, Patience
 from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.salts import salt_headers
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
+from readahead_platform.packs.kb_packs import KbPacks
 from readahead_platform.settings import Settings
 from readahead_platform.store.database import database_url, open_database
 from readahead_retrieval.embedders.http import HttpEmbedder

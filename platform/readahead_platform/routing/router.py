@@ -12,8 +12,8 @@ from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import LanguageModel
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
-from readahead_platform.gateway.kb_packs import KbPack, KbPacks
-from readahead_platform.gateway.kb_sizes import KbSizes
+from readahead_platform.packs.kb_packs import KbPack, KbPacks
+from readahead_platform.packs.kb_sizes import KbSizes
 from readahead_platform.routing.facts import NO_PACK, Concentration, KbFacts, Room, concentration
 from readahead_platform.routing.reading_speed import ReadingSpeed
 from readahead_platform.routing.route import RequestedRoute, RouteChosen, choose_route, kind_of, limit_of

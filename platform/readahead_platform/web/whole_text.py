@@ -8,7 +8,7 @@ from nicegui import ui
 
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import UpstreamAnswer
-from readahead_platform.gateway.pack_size import unless_too_large
+from readahead_platform.packs.pack_size import unless_too_large
 from readahead_platform.web.elements import block, toast
 from readahead_platform.web.visitor import Visitor
 from readahead_platform.web.wording import can_be_read_ahead, is_being_read_ahead, whole_text_line
