@@ -10,9 +10,9 @@ from itertools import starmap
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext, merge_evidence, write_covered
 from readahead_agents.answering.comparison import Side, Told, told_of
+from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.joined import joined
 from readahead_agents.answering.quotation import Quotation
-from readahead_agents.answering.support import numbers
 from readahead_agents.planning.question_kind import question_about
 
 MAX_SIDE_TOKENS = 64

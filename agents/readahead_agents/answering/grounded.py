@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from readahead_agents.answering.denial import declines, is_about
+from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.marks import without_false_marks
 from readahead_agents.answering.named import Known, Name
 from readahead_agents.answering.packing import PackedPrompt
@@ -17,24 +19,16 @@ from readahead_agents.answering.quotation import (
     quotation,
     said_share,
 )
+from readahead_agents.answering.shown import Shown
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
-from readahead_agents.answering.support import (
-    Judge,
-    SentenceJudge,
-    Verdict,
-    declines,
-    is_about,
-    numbers,
-    says_again,
-    shifted,
-)
+from readahead_agents.answering.support import Judge
+from readahead_agents.answering.verdict import SentenceJudge, Verdict
 from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, TokenUsage
 from readahead_retrieval.relevance import relevance
-from readahead_retrieval.types import Citation
 
 SURE_RELEVANCE = 1.05
 """`relevance` below which passages may be from beside the matter: a quotation says so then. On XQuAD (397 questions,
@@ -42,41 +36,6 @@ paragraphs of Wikipedia) it is below for 11% of the questions whose paragraph is
 was taken away."""
 MAX_UNSUPPORTED = 4
 """Sentences without any support after which a text that has none is given up."""
-
-
-class _Shown:
-    """What is shown of a text: the sentences that passages support, and what leads over to them."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.citations: list[Citation] = []
-        self.withheld = 0
-        self.declined = ""
-        self._waiting = ""
-        self._sentences: list[str] = []
-
-    def says(self, sentence: str) -> bool:
-        """Whether one sentence that is shown says as much already."""
-        return any(says_again(sentence, earlier) for earlier in self._sentences)
-
-    def wait(self, sentence: str) -> None:
-        """Keeps a sentence that is worth showing only before one that is supported."""
-        self._waiting += sentence
-
-    def withhold(self) -> None:
-        self._waiting = ""
-        self.withheld += 1
-
-    def show(self, sentence: str, citations: Sequence[Citation]) -> str:
-        """Takes a supported sentence; gives what is shown now."""
-        self._sentences.append(sentence)
-        piece = self._waiting + sentence
-        piece = piece if self.text else piece.lstrip()
-        self._waiting = ""
-        self.text += piece
-        start = len(self.text) - len(sentence.lstrip())
-        self.citations += [shifted(citation, start) for citation in citations]
-        return piece
 
 
 async def grounded_answer(
@@ -100,7 +59,7 @@ async def grounded_answer(
         yield Token(unlisted)
         yield Answered(unlisted, (), TokenUsage(), "stop", covered=False, notes=prompt.notes())
         return
-    written, shown = WrittenText(llm, prompt.passages, source.link_hosts), _Shown()
+    written, shown = WrittenText(llm, prompt.passages, source.link_hosts), Shown()
     judge = judge or Judge(source, question, prompt.passages)
     async with aclosing(written.sentences(prompt, options)) as sentences:
         async for sentence in sentences:
@@ -114,7 +73,7 @@ async def grounded_answer(
             yield event
 
 
-async def _taken(judge: SentenceJudge, shown: _Shown, sentence: str, question: str) -> str:
+async def _taken(judge: SentenceJudge, shown: Shown, sentence: str, question: str) -> str:
     """Judges a sentence; gives what is to be shown now."""
     stripped = sentence.strip()
     if declines(stripped):
@@ -134,7 +93,7 @@ async def _taken(judge: SentenceJudge, shown: _Shown, sentence: str, question: s
 
 
 async def _end(
-    source: EvidenceSource, question: str, prompt: PackedPrompt, written: WrittenText, shown: _Shown
+    source: EvidenceSource, question: str, prompt: PackedPrompt, written: WrittenText, shown: Shown
 ) -> AsyncGenerator[AnswerEvent, None]:
     """What follows the shown sentences: a quotation where they are not enough, the citations and `Answered`."""
     text, citations, quoted = shown.text, tuple(shown.citations), False
@@ -183,7 +142,7 @@ def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
     return lacks_name(question, prompt.passages) or relevance(question, prompt.passages) < SURE_RELEVANCE
 
 
-def _lead(shown: _Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, int]:
+def _lead(shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, int]:
     """What a quotation is introduced by, and how many there may be."""
     if shown.text:
         return "The closest passage, in", 1
@@ -203,7 +162,7 @@ def _lacks_figure(question: str, text: str) -> bool:
     return asks_number(question) and not numbers(text) - numbers(question)
 
 
-def _withheld(shown: _Shown) -> list[str]:
+def _withheld(shown: Shown) -> list[str]:
     if not shown.withheld:
         return []
     count = "1 sentence" if shown.withheld == 1 else f"{shown.withheld} sentences"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from readahead_agents.answering.cited import shifted
 from readahead_agents.answering.named import proper
 from readahead_agents.answering.passages import where
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number, ranked
-from readahead_agents.answering.support import shifted
 from readahead_agents.answering.units import QuestionTerms, Unit, halves, units
 from readahead_agents.evidence import EvidenceSource
 from readahead_retrieval.relevance import key_terms, said_terms

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from readahead_agents.answering.support import Judge, Judged, Verdict
+from readahead_agents.answering.support import Judge
+from readahead_agents.answering.verdict import Judged, Verdict
 from readahead_agents.evidence import EvidenceSource
 from readahead_retrieval.errors import RetrievalError
 

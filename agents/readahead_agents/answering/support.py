@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Protocol
 
+from readahead_agents.answering.denial import denies_alike
+from readahead_agents.answering.figures import NUMBERING, counts, measures, numbers
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.together import excludes_more, mixes, stumbles
 from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves
+from readahead_agents.answering.verdict import Judged, Verdict
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary
-from readahead_retrieval.relevance import key_terms, said_terms
-from readahead_retrieval.sentences import sentence_spans
+from readahead_retrieval.relevance import said_terms
 from readahead_retrieval.types import Citation, Evidence
 
 MIN_NEW_HELD = 0.6
@@ -33,58 +32,11 @@ MIN_CLAIMED = 0.5
 """Of the question's words that a sentence repeats, by their weight, how many its passage must hold: "the shoe size of
 Louis XIV was 1715" is not borne out by the row of his reign."""
 MAX_GLUE_TERMS = 3
-MAX_DECLINE_CHARS = 200
 
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_DATE = re.compile(r"\d{1,4}[.]\d{1,2}[.]\d{1,4}")
-_MEASURE = re.compile(r"\d[ \u00a0]?([^\W\d_]+)")
-# markers of passages, and the numbers of a list, state nothing
-_NUMBERING = re.compile(r"\[\s*S\d[^\]]*\]|^\s*\d{1,3}[.)](?=\s)", re.MULTILINE)
-_COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_COUNTED = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
-MAX_BARE_DECLINE_CHARS = 60
-_DECLINES = re.compile(
-    r"\bnot in the (?:documents|passages|text)\b|"
-    r"\b(?:not|n't|no)\b.{0,40}\b(?:mention|stat|specif|provid|contain|inform|answer|say|cover)",
-    re.IGNORECASE,
-)
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|unless)\b|n['’]t\b|없|않|못", re.I
-)
-_EXCEPTION = re.compile(
-    r"\b(?:only|except|refus\w*|forbid\w*|forbidden|prohibit\w*|lack\w*|fail\w*|un\w+ed)\b|금지|아니", re.I
-)
 _ECHO = re.compile(
     r"^\W*(?:S\d+\b|Question:|Text:|Quoted from\b|The closest passage\b|Findings so far|Using the (?:text|documents)\b)"
 )
 _NAME = re.compile(r"(?<=[\w,;:’'”\"] )[A-Z][\w’'-]+")
-
-
-class Verdict(StrEnum):
-    """What a sentence is worth."""
-
-    SUPPORTED = "supported"
-    GLUE = "glue"
-    """Says nothing that could be wrong; worth showing before something that is supported."""
-    UNSUPPORTED = "unsupported"
-    ECHO = "echo"
-    """The question or the prompt said again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A sentence's verdict, and the passages that it stands on: citations of it, from 0."""
-
-    verdict: Verdict
-    citations: tuple[Citation, ...] = ()
-
-
-class SentenceJudge(Protocol):
-    """Tells what a sentence of an answer is worth."""
-
-    async def judge(self, sentence: str) -> Judged:
-        """Judges one sentence. Raises nothing: what cannot be compared is not supported."""
-        ...
 
 
 class Judge:
@@ -112,7 +64,7 @@ class Judge:
         """Judges one sentence. Raises nothing: a source that cannot compare by meaning compares by words."""
         if _ECHO.search(sentence):
             return Judged(Verdict.ECHO)
-        new = said_terms(_NUMBERING.sub(" ", sentence)) - self._said_in_question
+        new = said_terms(NUMBERING.sub(" ", sentence)) - self._said_in_question
         figures = numbers(sentence) - self._asked_numbers
         if not new and not figures:
             return Judged(Verdict.GLUE if len(said_terms(sentence)) <= MAX_GLUE_TERMS else Verdict.ECHO)
@@ -130,9 +82,7 @@ class Judge:
         if citation.score < MIN_SCORE or not figures <= numbers(quote) | self._asked_numbers:
             return False
         around = self._said_around(citation)
-        if not _measures(sentence) <= around | self._said_in_question or not self._is_all_there(
-            sentence, quote, around
-        ):
+        if not measures(sentence) <= around | self._said_in_question or not self._is_all_there(sentence, quote, around):
             return False
         named = labels(sentence) or labels(self._question)
         anchors = [anchor for anchor in self._anchors(citation) if self._is_of_named(anchor, named)]
@@ -150,7 +100,7 @@ class Judge:
             return False
         most = max((len(anchor.said & new) for anchor in anchors), default=0)
         stood = " ".join(anchor.text for anchor in anchors if len(anchor.said & new) == most) or quote
-        return not (excludes_more(sentence, stood) or stumbles(sentence, stood)) and _denies_alike(sentence, stood)
+        return not (excludes_more(sentence, stood) or stumbles(sentence, stood)) and denies_alike(sentence, stood)
 
     def _bears_on_question(self, said: frozenset[str]) -> bool:
         if not self._asks_fact:
@@ -166,7 +116,7 @@ class Judge:
             return False
         if not said_terms(" ".join(proper(sentence))) <= around:
             return False
-        return _counted(sentence) <= _counted(quote) | numbers(quote)
+        return counts(sentence) <= counts(quote) | numbers(quote)
 
     def _is_of_named(self, anchor: Unit, named: Sequence[Name]) -> bool:
         """Whether a clause or row is of what bears the asked label: by itself, or by what stands before it."""
@@ -227,72 +177,6 @@ class Judge:
 
     def _is_of(self, unit: Unit, citation: Citation) -> bool:
         return _holds(unit.passage, citation)
-
-
-async def citations_of(
-    source: EvidenceSource, question: str, text: str, passages: Sequence[Evidence]
-) -> tuple[Citation, ...]:
-    """The citations of the sentences of a text that stands already, where passages support them."""
-    judge = Judge(source, question, passages)
-    found: list[Citation] = []
-    for start, end in sentence_spans(text):
-        judged = await judge.judge(text[start:end])
-        found += [shifted(citation, start) for citation in judged.citations]
-    return tuple(found)
-
-
-def shifted(citation: Citation, by: int) -> Citation:
-    """The citation of a part of a text as one of the whole."""
-    return replace(citation, answer_start=citation.answer_start + by, answer_end=citation.answer_end + by)
-
-
-def declines(answer: str) -> bool:
-    """Whether the model itself says that the passages do not answer; such a sentence needs no support."""
-    return len(answer) <= MAX_DECLINE_CHARS and _DECLINES.search(answer) is not None
-
-
-def is_about(declined: str, question: str) -> bool:
-    """Whether a refusal is one of this question: short, or with a word of it. Small models refuse what nobody asked."""
-    return len(declined) <= MAX_BARE_DECLINE_CHARS or bool(said_terms(declined) & key_terms(question))
-
-
-def says_again(sentence: str, earlier: str) -> bool:
-    """Whether a whole sentence says nothing that an earlier one does not; points of a list may."""
-    if not sentence.rstrip("\"'”’)").endswith((".", "!", "?", "。")) or _denial(sentence) is not _denial(earlier):
-        return False
-    return said_terms(sentence) <= said_terms(earlier) and numbers(sentence) <= numbers(earlier)
-
-
-def numbers(text: str) -> set[str]:
-    """The numbers of a text as written, and the parts of dates: a model may say 2028 where the page has 11.01.2028."""
-    text = _NUMBERING.sub("", text)
-    parts = {part.lstrip("0") for date in _DATE.findall(text) for part in date.split(".")}
-    return {match.group().replace(",", "") for match in _NUMBER.finditer(text)} | parts
-
-
-def _counted(text: str) -> set[str]:
-    """The small numbers that are written as words, as digits."""
-    return {str(_COUNTS.index(match.group().lower()) + 2) for match in _COUNTED.finditer(text)}
-
-
-def _measures(text: str) -> frozenset[str]:
-    """What the figures count: the words right behind them."""
-    return frozenset(term for word in _MEASURE.findall(text) for term in said_terms(word))
-
-
-def _denies_alike(sentence: str, quote: str) -> bool:
-    """A sentence that denies needs a quotation that denies; and one that repeats most of a denial must deny too."""
-    denies, quote_denies = _denial(sentence), _NEGATION.search(quote) is not None
-    if denies == quote_denies or (denies and _EXCEPTION.search(quote)):
-        return True
-    if denies:
-        return False
-    said = said_terms(quote)
-    return len(said & said_terms(sentence)) < 0.6 * len(said) or _EXCEPTION.search(sentence) is not None
-
-
-def _denial(sentence: str) -> bool:
-    return _NEGATION.search(sentence) is not None
 
 
 def _holds(passage: Evidence, citation: Citation) -> bool:

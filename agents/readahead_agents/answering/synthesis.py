@@ -10,6 +10,7 @@ from typing import Literal
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import merge_evidence
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered, system_text
+from readahead_agents.answering.cited import citations_of, shifted
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack
 from readahead_agents.answering.joined import MARKERS, joined
@@ -17,7 +18,6 @@ from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import as_data, where
 from readahead_agents.answering.quotation import best_quote
 from readahead_agents.answering.shown_text import plain
-from readahead_agents.answering.support import citations_of, shifted
 from readahead_agents.answering.told import of_documents, parted, told_passages
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, HistoryRead, Token, ToolQuote
