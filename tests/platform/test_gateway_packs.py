@@ -311,7 +311,7 @@ async def test_the_pack_of_a_document_that_is_removed_goes_with_it(
 async def test_packs_of_documents_are_bounded_and_pinned_ones_stay(
     gateway: Gateway, bench: Bench, manual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("readahead_platform.packs.kb_packs.MAX_DOCUMENT_PACKS", 1)
+    monkeypatch.setattr("readahead_platform.packs.builder.MAX_DOCUMENT_PACKS", 1)
     ids = await two_documents(gateway, manual, tmp_path)
     await packed_document(gateway, bench, ids["store"], ids["document"])
     valves = await packed_document(gateway, bench, ids["store"], ids["valves"], pin=True)

@@ -12,6 +12,7 @@ from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
+from readahead_platform.packs.builder import Keeping
 from readahead_platform.packs.pack_size import unless_too_large
 
 router = APIRouter()
@@ -65,11 +66,11 @@ async def messages(pack: str, tenant: Tenant, context: Context) -> Response:
 async def pack_store(store: str, tenant: Tenant, context: Context, body: KbPackRequest) -> Response:
     """Builds the pack of a knowledge base or of one of its documents, or tells with `dry_run` what it would cost."""
     kb = await context.library.get_kb(tenant, store)
-    kept = body.model_dump(exclude={"document"})
+    keeping = Keeping(body.pin, body.ttl, body.dry_run)
     if body.document is not None:
-        answer = await context.packs.build_document(tenant, kb, body.document, **kept)
+        answer = await context.packs.build_document(tenant, kb, body.document, keeping)
     else:
-        answer = await context.packs.build(tenant, kb, **kept)
+        answer = await context.packs.build(tenant, kb, keeping)
     return response_of(unless_too_large(answer, kb.name, of_document=body.document is not None))
 
 

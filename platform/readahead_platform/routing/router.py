@@ -12,7 +12,8 @@ from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import LanguageModel
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
-from readahead_platform.packs.kb_packs import KbPack, KbPacks
+from readahead_platform.packs.kb_pack import KbPack
+from readahead_platform.packs.kb_packs import KbPacks
 from readahead_platform.packs.kb_sizes import KbSizes
 from readahead_platform.routing.facts import NO_PACK, Concentration, KbFacts, Room, concentration
 from readahead_platform.routing.reading_speed import ReadingSpeed

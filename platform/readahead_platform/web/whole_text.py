@@ -8,6 +8,7 @@ from nicegui import ui
 
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import UpstreamAnswer
+from readahead_platform.packs.builder import Keeping
 from readahead_platform.packs.pack_size import unless_too_large
 from readahead_platform.web.elements import block, toast
 from readahead_platform.web.visitor import Visitor
@@ -69,7 +70,7 @@ class WholeText:
     async def _read(self) -> None:
         assert self._kb is not None
         try:
-            answer = await self._visitor.context.packs.build(self._visitor.tenant, self._kb)
+            answer = await self._visitor.context.packs.build(self._visitor.tenant, self._kb, Keeping())
             unless_too_large(answer, self._kb.name)
         except ApiError as error:
             toast(error.message, bad=True)
