@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_docs"
 NANUM = Path("/usr/share/fonts/truetype/nanum/NanumGothic.ttf")
 QUESTIONS = read_questions(SAMPLES / "questions.jsonl")
-FOLLOW_UPS = read_questions(SAMPLES / "follow_ups.jsonl")
+FOLLOW_UPS = [
+    question for name in ("follow_ups", "follow_ups_held_out") for question in read_questions(SAMPLES / f"{name}.jsonl")
+]
 
 
 @cache

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from readahead_agents.answering.wording import REFUSAL
 from readahead_agents.llm.base import Message
+from readahead_agents.memory.unbound import has_unbound_pronoun, without_empty_it
 from readahead_retrieval.index.analysis import COMMON, terms
 from readahead_retrieval.relevance import key_terms
 
@@ -36,13 +38,17 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 _NO_PRONOUN = re.compile(r"\b(?:is|are|was|were|will) there\b|\bthere (?:is|are|was|were|will)\b", re.IGNORECASE)
-_KOREAN_PRONOUN = re.compile(r"(?:^|\s)(?:그것|그거|그건|그게|그걸|거기|그곳|그때|그분|이것|이건|이게|여기|그 [가-힣])")
+_KOREAN_NAMED = (
+    r"(?:^|\s)(?:그것|그거|그건|그게|그걸|거기|그곳|그쪽|그분|그녀|그들|그의|그는|그가|그를|그에게|이것|이건|이게|여기"
+    r"|그 [가-힣]|(?:그런|그러한|해당|방금 말한|앞서 말한) [가-힣])"
+)
+_KOREAN_PRONOUN = re.compile(rf"{_KOREAN_NAMED}|(?:^|\s)(?:그때|그렇게|그만큼)")
 _KOREAN_ELLIPSIS = re.compile(r"(?:[가-힣\d](?:은|는|도)|[가-힣]면)(?:요)?\s*[?？]?\s*$")
 _HANGUL = re.compile(r"[가-힣]")
 _STANDS_FOR_NAME = re.compile(
     r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|there|(?:which|the other) one"
     r"|one of|the (?:same|others?|former|latter))\b"
-    r"|(?:^|\s)(?:그것|그거|그건|그게|그걸|거기|그곳|그분|이것|이건|이게|여기|그 [가-힣])",
+    rf"|{_KOREAN_NAMED}",
     re.IGNORECASE,
 )
 """What a name that the answer brought in may be meant by; "then" and "instead" mean no name."""
@@ -50,7 +56,6 @@ _STANDS_FOR_NAME = re.compile(
 _NAME = re.compile(r"(?:\b[Tt]he [a-z]{3,} )?[A-Z][\w-]+(?: [A-Z][\w-]*)*|[“\"]([^”\"]{2,40})[”\"]")
 _LEAD_IN = re.compile(r"^[^\n“]*(?:“[^”\n]*”[^\n“]*)*:\n(?=“)", re.MULTILINE)
 """Where a quotation is from, as answers say it: the line before it, with a page's printed label in quotes."""
-_REFUSAL = re.compile(r"^This is not in the documents of “.*", re.MULTILINE)
 _QUOTATION = re.compile(r"^“(.*)”$", re.MULTILINE)
 _COLUMN = re.compile(r"(?:^|(?<=; ))[^:;.]{1,40}: ")
 """What the value of a row stands under."""
@@ -66,10 +71,13 @@ def leans(question: str) -> bool:
     told = _telling_words(question)
     if told < (BESIDE_A_PRONOUN if _HANGUL.search(question) else FEW_WORDS):
         return True
-    kept = _NO_PRONOUN.sub(" ", question)
+    kept = _NO_PRONOUN.sub(" ", without_empty_it(question))
     pronoun = _PRONOUN.search(kept)
+    if pronoun is None:
+        return False
     # a pronoun behind two telling words mostly stands for one of them
-    return pronoun is not None and (told < BESIDE_A_PRONOUN or _telling_words(kept[: pronoun.start()]) < FEW_WORDS)
+    is_early = told < BESIDE_A_PRONOUN or _telling_words(kept[: pronoun.start()]) < FEW_WORDS
+    return is_early or has_unbound_pronoun(kept)
 
 
 def joined(question: str, history: Sequence[Message]) -> str:
@@ -106,7 +114,7 @@ def _names(question: str, history: Sequence[Message], said: str) -> str:
 def _told(answer: str) -> str:
     """What an answer says by its sentences and its quotations, without where these are from and the names of columns,
     which are the server's words."""
-    told = _REFUSAL.sub("", _LEAD_IN.sub("", answer))
+    told = REFUSAL.sub("", _LEAD_IN.sub("", answer))
     return _QUOTATION.sub(lambda quotation: _COLUMN.sub("", quotation.group(1)), told)
 
 
@@ -121,7 +129,7 @@ def _without_common_end(name: str) -> str:
 def _is_name(match: re.Match[str], text: str) -> bool:
     """A capital letter tells nothing of a sentence's first word; more of them do, figures too, and quotation marks."""
     name = match.group()
-    if not _SENTENCE_START.search(text[: match.start()]):
+    if match.group(1) is not None or not _SENTENCE_START.search(text[: match.start()]):
         return True
     return " " in name or any(map(str.isdigit, name)) or name == text.strip(" .!?")
 
