@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from readahead_agents.conversations.store import Bounds, ConversationStore
 from readahead_agents.errors import ConversationFull, ConversationNotFound, ItemExists
-from readahead_agents.runs.journal import RunJournal, new_run
+from readahead_agents.runs.journal import RunJournal, RunStatus, new_run
 from readahead_agents.store.tables import Base
 from readahead_retrieval.store.session import Database
 
@@ -90,6 +90,30 @@ async def test_a_deleted_conversation_leaves_no_word_in_any_table(database_url: 
     assert await rows_of(database_url) == [1, 1, 1, 1]
     await store.remove(TENANT, kept.id)
     assert await rows_of(database_url) == [0, 0, 0, 0]
+    await journal.close()
+
+
+async def test_a_forgotten_conversation_takes_its_turns_along_and_none_goes_while_a_turn_runs(
+    database_url: str, store: ConversationStore
+) -> None:
+    oldest, second = [await store.create(TENANT, {}, [item(1)]) for _ in range(2)]
+    journal = await RunJournal.open(database_url)
+    running, ended, other = [new_run(TENANT, "response", {}, each) for each in (oldest.id, second.id, None)]
+    for run in (running, ended, other):
+        await journal.add(run)
+        await journal.append(run.id, 1, [{"type": "response.completed"}])
+    for run in (ended, other):
+        await journal.finish(run, RunStatus.COMPLETED, None, 0)
+    for _ in range(3):
+        await store.create(TENANT, {})
+    with pytest.raises(ConversationNotFound):
+        await store.get(TENANT, second.id)
+    assert {run.id for run in await journal.list_runs(TENANT, "response")} == {running.id, other.id}
+    await journal.finish(running, RunStatus.COMPLETED, None, 0)
+    await store.create(TENANT, {})
+    with pytest.raises(ConversationNotFound):
+        await store.get(TENANT, oldest.id)
+    assert [run.id for run in await journal.list_runs(TENANT, "response")] == [other.id]
     await journal.close()
 
 

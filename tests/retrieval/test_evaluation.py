@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from readahead_retrieval.errors import NotFound, QuestionsInvalid
+from readahead_retrieval.evaluation.dataset import read_dataset
 from readahead_retrieval.evaluation.metrics import (
     answer_coverage,
     bootstrap_interval,
@@ -176,6 +177,23 @@ def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
     for name in ("empty.jsonl", "missing.jsonl"):
         with pytest.raises(QuestionsInvalid, match=name):
             read_questions(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        '{"_id": "p2"}',
+        '{"_id": 2, "text": "t"}',
+        '{"_id": "p2", "text": "half of a pair: \\ud800"}',
+        '{"_id": "p2", "text": "t", "title": ["t"]}',
+        '{"_id": "p2", "text": "t", "metadata": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+)
+def test_a_bad_line_of_a_data_set_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "p1", "text": "t"}\n' + line + "\n")
+    with pytest.raises(QuestionsInvalid, match=r"corpus\.jsonl:2 is no object"):
+        read_dataset(tmp_path)
 
 
 async def test_a_failing_search_ends_the_run_with_its_own_error() -> None:

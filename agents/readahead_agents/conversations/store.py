@@ -15,6 +15,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_agents.errors import ConversationFull, ConversationNotFound, ItemExists
+from readahead_agents.runs.journal import RunStatus
 from readahead_agents.store.migrate import migrate
 from readahead_agents.store.tables import ConversationItemRow, ConversationRow, RunRow
 from readahead_retrieval.store.session import Database
@@ -102,8 +103,7 @@ class ConversationStore:
         """With its items, and with the runs that were turns of it: they hold what was said."""
         async with self._database.writing() as session:
             row = await _row(session, tenant, conversation_id, lock=True)
-            await session.execute(delete(RunRow).where(RunRow.conversation == row.id))
-            await session.execute(delete(ConversationRow).where(ConversationRow.id == row.id))
+            await _remove(session, [row.id])
 
     async def append(
         self, tenant: str, conversation_id: str, items: Sequence[Item], *, may_overflow: bool = False
@@ -196,7 +196,8 @@ class ConversationStore:
             )
 
     async def _forget_oldest(self, session: AsyncSession, row: ConversationRow) -> None:
-        """Deletes the tenant's conversations over the bounds, those first that were not written to for longest."""
+        """Deletes the tenant's conversations over the bounds, those first that were not written to for longest, with
+        the runs that were turns of them. One of which a turn is running stays until the next time."""
         of_tenant = select(ConversationRow.id, ConversationRow.size).where(ConversationRow.tenant == row.tenant)
         newest_first = of_tenant.order_by(ConversationRow.changed_at.desc(), ConversationRow.id.desc())
         rows = (await session.execute(newest_first)).all()
@@ -206,9 +207,16 @@ class ConversationStore:
             for place, (each, size) in enumerate(zip(rows, taken, strict=True))
             if place >= self._bounds.conversations or size > self._bounds.tenant_chars
         ]
-        gone = [conversation_id for conversation_id in over if conversation_id != row.id]
+        running = RunRow.conversation.in_(over) & (RunRow.status == RunStatus.RUNNING.value)
+        stay = {row.id, *await session.scalars(select(RunRow.conversation).where(running))}
+        gone = [conversation_id for conversation_id in over if conversation_id not in stay]
         if gone:
-            await session.execute(delete(ConversationRow).where(ConversationRow.id.in_(gone)))
+            await _remove(session, gone)
+
+
+async def _remove(session: AsyncSession, conversation_ids: Sequence[str]) -> None:
+    await session.execute(delete(RunRow).where(RunRow.conversation.in_(conversation_ids)))
+    await session.execute(delete(ConversationRow).where(ConversationRow.id.in_(conversation_ids)))
 
 
 async def _row(session: AsyncSession, tenant: str, conversation_id: str, *, lock: bool = False) -> ConversationRow:
