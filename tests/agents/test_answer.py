@@ -102,7 +102,7 @@ async def test_a_korean_page_that_has_the_verbs_in_other_forms_is_quoted_without
     llm = ScriptedLanguageModel(["모릅니다."])
     question = "목공방을 쓰려면 무엇을 받아야 하나요?"
     last = ending(await collect(answer(llm, source, question, [], SETTINGS)))
-    assert last.answer.startswith("Quoted from ko.pdf, page 1:\n“목공방은 안전 교육을")
+    assert last.answer.startswith("다음 내용을 ko.pdf, 1쪽에서 인용합니다:\n“목공방은 안전 교육을")
 
 
 async def test_a_count_that_is_asked_for_in_korean_is_looked_for_with_its_counter() -> None:

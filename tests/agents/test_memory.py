@@ -91,11 +91,12 @@ def test_names_come_from_what_was_quoted_and_never_from_the_words_around_it(foll
     assert joined(follow_up, history) == f"Which boat is there for the lamp? {follow_up}{added}"
 
 
-def test_a_refusal_names_nothing() -> None:
+@pytest.mark.parametrize("question", ["Who made it?", "그건 누가 만들었나요?"])
+def test_a_refusal_names_nothing(question: str) -> None:
     kb = pump_kb()
-    refused = not_covered(kb, kb.passages)[-1]
+    refused = not_covered(kb, question, kb.passages)[-1]
     assert isinstance(refused, Answered) and "“machines”" in refused.answer
-    assert joined("Who made it?", turns(ASKED, refused.answer)) == f"{ASKED} Who made it?"
+    assert joined(question, turns(ASKED, refused.answer)) == f"{ASKED} {question}"
 
 
 def test_a_pasted_text_stands_by_itself_and_is_not_joined_with_what_follows() -> None:

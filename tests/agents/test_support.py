@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from readahead_agents.answering.answer import answer
-from readahead_agents.answering.quotation import quotation
+from readahead_agents.answering.quotation import Quotation, best_units
+from readahead_agents.answering.wording import ENGLISH
 from readahead_agents.events import Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.loops import loops
+from readahead_retrieval.types import Evidence
 from tests.agents.parts import FILTER, SETTINGS, collect, ending, of, pump_kb
 
 QUESTION = "How often is the filter of the pump cleaned?"
@@ -28,6 +32,10 @@ async def said(reply: str, question: str, text: str = RULES) -> tuple[str, str]:
     tokens = of(events, Token)
     own, quoted = ([token.text for token in tokens if token.quoted is kind] for kind in (False, True))
     return "".join(own), "".join(quoted)
+
+
+def quoted(question: str, passages: Sequence[Evidence]) -> str:
+    return Quotation(best_units(question, passages), ENGLISH, ENGLISH.quoted).text
 
 
 @pytest.mark.parametrize(
@@ -116,7 +124,7 @@ def test_a_loop_is_told_from_figures_and_rules_of_tables(text: str, loop: bool) 
 
 
 def test_the_row_with_the_asked_code_is_quoted_with_its_header() -> None:
-    text = quotation("What should I do when the controller shows E12?", [passage("rules.pdf", 1, RULES)], "In").text
+    text = quoted("What should I do when the controller shows E12?", [passage("rules.pdf", 1, RULES)])
     assert "“Code: E12; Meaning: High pressure; What to do: Clean the condenser”" in text
     assert "E07" not in text
 
@@ -127,7 +135,7 @@ def test_the_first_row_of_a_passage_that_begins_inside_a_table_is_quoted_too() -
         "AH | Room too warm | Starts 45 minutes after the limit is passed\n"
         "AL | Room too cold | Starts 5 minutes after the limit is passed"
     )
-    text = quotation("What does E30 mean?", [passage("rules.pdf", 1, rows)], "In").text
+    text = quoted("What does E30 mean?", [passage("rules.pdf", 1, rows)])
     assert "E30 · Clock battery empty" in text
     assert "Room too" not in text
 
@@ -137,7 +145,7 @@ def test_both_halves_of_a_question_are_quoted() -> None:
         passage("a.pdf", 1, "The harbour master is Ines Calloway."),
         passage("b.pdf", 2, "Tea is at four. The coxswain of the lifeboat is Morwen Hale."),
     ]
-    text = quotation("Who is harbour master, and who is coxswain of the lifeboat?", passages, "In").text
+    text = quoted("Who is harbour master, and who is coxswain of the lifeboat?", passages)
     assert "Ines Calloway" in text
     assert "Morwen Hale" in text
 

@@ -13,6 +13,7 @@ from readahead_agents.answering.comparison import Side, Told, told_of
 from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.joined import joined
 from readahead_agents.answering.quotation import Quotation
+from readahead_agents.answering.wording import wording_of
 from readahead_agents.planning.question_kind import question_about
 
 MAX_SIDE_TOKENS = 64
@@ -29,8 +30,9 @@ async def compare(context: ActionContext, question: str, sides: Sequence[str]) -
     found = await asyncio.gather(*(context.source.search(text, context.asked.top_k) for text in asked))
     all_sides = [Side(*side) for side in zip(named, asked, map(tuple, found), strict=True)]
     told = [side for side in all_sides if context.source.covers(side.question, side.evidence)]
+    wording = wording_of(question)
     written = await _written(context, told)
-    missing = [f"The documents do not tell of {side.name}." for side in all_sides if side not in told]
+    missing = [wording.untold.format(side=side.name) for side in all_sides if side not in told]
     evidence = merge_evidence([side.evidence for side in told or all_sides])
     notes = dict.fromkeys(note for result in written for note in result.notes)
     leads = [f"{side.name[:1].upper()}{side.name[1:]}: " for side in told]
@@ -58,7 +60,8 @@ async def _of_side(context: ActionContext, side: Side, told: Told) -> ActionResu
     figures = numbers(told.best.text)
     if not written.quoted and (not figures or figures & numbers(written.text)):
         return written
-    quoted = Quotation((told.best,), "Quoted from")
+    wording = wording_of(side.question)
+    quoted = Quotation((told.best,), wording, wording.quoted)
     citations = await quoted.cited(context.source, quoted.text)
     update = {"text": quoted.text, "citations": citations, "quoted": True, "finish_reason": "stop"}
     return written.model_copy(update=update)

@@ -8,6 +8,7 @@ from itertools import groupby
 from readahead_agents.actions.result import ActionResult, Table
 from readahead_agents.actions.writing import ActionContext, evidence_for
 from readahead_agents.answering.passages import where
+from readahead_agents.answering.wording import Wording, wording_of
 from readahead_agents.text import words
 from readahead_retrieval.types import Evidence
 
@@ -20,15 +21,13 @@ async def extract_table(context: ActionContext, question: str, earlier: Sequence
     """The tables of the passages behind `earlier`, or of those found; those that name what is asked for come first."""
     evidence = await evidence_for(context, question, earlier)
     found = [(passage, table) for passage in evidence for table in tables(passage)]
-    asked = words(question)
+    asked, wording = words(question), wording_of(question)
     found.sort(key=lambda each: -len(words(str(each[1])) & asked))
     chosen = found[:MAX_TABLES]
     if not chosen:
-        return ActionResult(
-            text="There is no table on the pages found.", covered=False, evidence=tuple(evidence), citations=()
-        )
-    text = "\n\n".join(_shown(passage, table) for passage, table in chosen)
-    notes = (f"{len(found) - MAX_TABLES} more tables were left out.",) if len(found) > MAX_TABLES else ()
+        return ActionResult(text=wording.no_table, covered=False, evidence=tuple(evidence), citations=())
+    text = "\n\n".join(_shown(wording, passage, table) for passage, table in chosen)
+    notes = (wording.more_tables.format(count=len(found) - MAX_TABLES),) if len(found) > MAX_TABLES else ()
     return ActionResult(
         text=text,
         evidence=tuple({passage.chunk_id: passage for passage, _ in chosen}.values()),
@@ -53,6 +52,6 @@ def tables(passage: Evidence) -> Iterator[Table]:
             )
 
 
-def _shown(passage: Evidence, table: Table) -> str:
+def _shown(wording: Wording, passage: Evidence, table: Table) -> str:
     rows = "\n".join(f" {CELL} ".join(row) for row in (table.columns, *table.rows))
-    return f"{where(passage)}:\n{rows}"
+    return f"{where(passage, wording)}:\n{rows}"

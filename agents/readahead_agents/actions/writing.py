@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, not_covered
@@ -37,6 +37,8 @@ class ActionContext:
     """What the run's caller asked of its answer."""
     pack: HeldPack | None = None
     """The whole documents as the model has read them already, where the knowledge base has a pack that fits."""
+    asked_as: Mapping[str, str] = field(default_factory=dict)
+    """Of a text that was made to stand by itself, how it was asked: the latter is answered, or refused."""
 
     def options(self, max_tokens: int | None = None) -> CompletionOptions:
         """As the caller asked; one step takes at most its share of the run's tokens, whatever was asked."""
@@ -59,7 +61,7 @@ async def write(
         reader: Whom it is for. It stands behind the question, so that prompts for all readers begin alike.
     """
     if not await is_covered(context.source, task, evidence):
-        *_, answered = not_covered(context.source, evidence)
+        *_, answered = not_covered(context.source, task, evidence)
         return result_of(answered, evidence)
     return await write_covered(context, task, template, evidence, options, reader)
 

@@ -10,6 +10,7 @@ from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import where
 from readahead_agents.answering.second_look import is_covered
+from readahead_agents.answering.wording import wording_of
 from readahead_agents.approval import Approver
 from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten, Token
 from readahead_agents.evidence import EvidenceSource
@@ -85,7 +86,7 @@ async def answer(
     if query != question:
         yield QuestionRewritten(query, "rules")
     if not await is_covered(source, question, evidence):
-        for told in not_covered(source, evidence):
+        for told in not_covered(source, question, evidence):
             yield told
         return
     completion = options.completion(settings)
@@ -144,11 +145,12 @@ def system_text(history: Sequence[Message]) -> str:
 
 
 def not_covered(
-    source: EvidenceSource, evidence: Sequence[Evidence], usage: TokenUsage | None = None
+    source: EvidenceSource, question: str, evidence: Sequence[Evidence], usage: TokenUsage | None = None
 ) -> tuple[EvidenceFound, Token, Answered]:
     """The answer when the documents do not hold one, with the nearest pages as a hint."""
-    text = f"This is not in the documents of “{source.name}”."
-    if nearest := list(dict.fromkeys(where(passage) for passage in evidence))[:NEAREST]:
-        text += f" The nearest pages are: {'; '.join(nearest)}."
+    wording = wording_of(question)
+    text = wording.not_covered.format(kb=source.name)
+    if nearest := list(dict.fromkeys(where(passage, wording) for passage in evidence))[:NEAREST]:
+        text += f" {wording.nearest.format(pages='; '.join(nearest))}"
     answered = Answered(text, (), usage or TokenUsage(), "stop", covered=False)
     return EvidenceFound(tuple(evidence)), Token(text), answered

@@ -14,9 +14,10 @@ from readahead_agents.answering.quotation import (
     MAX_QUOTES,
     MIN_QUOTED,
     SURELY_SAID,
+    Quotation,
+    best_units,
     lacks_name,
     lacks_noun,
-    quotation,
     said_share,
 )
 from readahead_agents.answering.shown import Shown
@@ -24,6 +25,7 @@ from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
 from readahead_agents.answering.support import Judge
 from readahead_agents.answering.verdict import SentenceJudge, Verdict
+from readahead_agents.answering.wording import Wording, wording_of
 from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
@@ -97,13 +99,15 @@ async def _end(
 ) -> AsyncGenerator[AnswerEvent, None]:
     """What follows the shown sentences: a quotation where they are not enough, the citations and `Answered`."""
     text, citations, quoted = shown.text, tuple(shown.citations), False
+    wording = wording_of(question)
     missing = Known(prompt.passages).missing(question)
     doubtful = _is_doubtful(question, prompt)
     if not prompt.passages or (doubtful and shown.declined and not text):
-        text = text or shown.declined or f"This is not in the documents of “{source.name}”."
+        text = text or shown.declined or wording.not_covered.format(kb=source.name)
         yield Token(text[len(shown.text) :])
     elif not text or _lacks_figure(question, text):
-        found = quotation(question, prompt.passages, *_lead(shown, missing, doubtful=doubtful))
+        before, lead, most = _lead(wording, shown, missing, doubtful=doubtful)
+        found = Quotation(best_units(question, prompt.passages, most), wording, lead, before)
         added = f"\n\n{found.text}" if text else found.text
         yield Token(added, quoted=True)
         text += added
@@ -118,7 +122,7 @@ async def _end(
         finish_reason=written.finish_reason,
         covered=bool(citations) or quoted,
         quoted=quoted,
-        notes=(*prompt.notes(), *_unmentioned(missing), *_withheld(shown)),
+        notes=(*prompt.notes(), *filter(None, (_unmentioned(wording, missing), wording.withheld(shown.withheld)))),
     )
 
 
@@ -127,7 +131,8 @@ def _unlisted(source: EvidenceSource, question: str, prompt: PackedPrompt) -> st
     known = Known(prompt.passages)
     for name in known.missing(question):
         if others := known.others(name):
-            return f"No passage found in “{source.name}” mentions “{name.shown}”; those found name {', '.join(others)}."
+            unlisted = wording_of(question).unlisted
+            return unlisted.format(kb=source.name, name=name.shown, others=", ".join(others))
     return ""
 
 
@@ -142,28 +147,20 @@ def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
     return lacks_name(question, prompt.passages) or relevance(question, prompt.passages) < SURE_RELEVANCE
 
 
-def _lead(shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, int]:
-    """What a quotation is introduced by, and how many there may be."""
+def _lead(wording: Wording, shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, str, int]:
+    """What is said before a quotation, what it is introduced by, and how many there may be."""
     if shown.text:
-        return "The closest passage, in", 1
+        return "", wording.closest, 1
     if missing:
-        return f"{_unmentioned(missing)[0]} The closest passage, quoted from", 1
+        return _unmentioned(wording, missing), wording.closest_quoted, 1
     if doubtful:
-        return "The documents may not answer this. The closest passage, quoted from", 1
-    return "Quoted from", MAX_QUOTES
+        return wording.doubtful, wording.closest_quoted, 1
+    return "", wording.quoted, MAX_QUOTES
 
 
-def _unmentioned(missing: Sequence[Name]) -> list[str]:
-    listed = ", ".join(f"“{plain(name.shown)}”" for name in missing)
-    return [f"No passage found mentions {listed}."] if missing else []
+def _unmentioned(wording: Wording, missing: Sequence[Name]) -> str:
+    return wording.unmentioned_names([plain(name.shown) for name in missing])
 
 
 def _lacks_figure(question: str, text: str) -> bool:
     return asks_number(question) and not numbers(text) - numbers(question)
-
-
-def _withheld(shown: Shown) -> list[str]:
-    if not shown.withheld:
-        return []
-    count = "1 sentence" if shown.withheld == 1 else f"{shown.withheld} sentences"
-    return [f"{count} of the model's answer left out, as no passage supports it."]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence, not_covered
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt
 from readahead_agents.answering.searching_judge import SearchingJudge
+from readahead_agents.answering.second_look import is_covered
 from readahead_agents.answering.support import Judge
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.events import AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten
@@ -31,9 +32,10 @@ async def answer_from_pack(
 ) -> AsyncGenerator[AnswerEvent, None]:
     """Streams evidence, tokens, citations and, last, `Answered`, as `answer` does.
 
-    The prompt begins with the pack's messages exactly as they are, so that the server computes only what follows. The
-    passages that a search finds are no part of it: they are what the answer is matched to for its citations; a sentence
-    that they do not bear out is searched for by itself.
+    Where the evidence is below the source's floor the model is not asked, as there: a small model answers from a pack
+    whatever it is asked. The prompt begins with the pack's messages exactly as they are, so that the server computes
+    only what follows. The passages that a search finds are no part of it: they are what the answer is matched to for
+    its citations; a sentence that they do not bear out is searched for by itself.
 
     Args:
         pack: The messages that the pack was built from.
@@ -65,6 +67,10 @@ async def answer_from_pack(
     remembered = Remembered(fitting, len(turns) - fitting, history_size)
     if turns:
         yield HistoryRead(remembered)
+    if not await is_covered(source, question, evidence):
+        for told in not_covered(source, question, evidence):
+            yield told
+        return
     yield EvidenceFound(tuple(evidence))
     packed = PackedPrompt(
         messages=(*pack, *kept[len(kept) - fitting :], asked),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from readahead_agents.answering.wording import ENGLISH, Wording
 from readahead_retrieval.types import Evidence
 
 INDENT = "  "
@@ -35,11 +36,12 @@ def blocks(passages: Sequence[Evidence], texts: Sequence[str]) -> str:
     )
 
 
-def where(passage: Evidence) -> str:
+def where(passage: Evidence, wording: Wording = ENGLISH) -> str:
     """For people: the document's name and the page, with the printed label where it differs; a tool's name alone."""
     if passage.page == NO_PAGE:
         return _one_line(passage.document)
-    page = f"page {passage.page}" if passage.page == passage.last_page else f"pages {passage.page}–{passage.last_page}"
+    template = wording.page if passage.page == passage.last_page else wording.pages
+    page = template.format(first=passage.page, last=passage.last_page)
     label = f" (“{passage.page_label}”)" if passage.page_label not in ("", str(passage.page)) else ""
     return f"{_one_line(passage.document)}, {page}{label}"
 

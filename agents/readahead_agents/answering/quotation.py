@@ -14,6 +14,7 @@ from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number, ranked
 from readahead_agents.answering.units import QuestionTerms, Unit, halves, units
+from readahead_agents.answering.wording import Wording
 from readahead_agents.evidence import EvidenceSource
 from readahead_retrieval.relevance import key_terms, said_terms
 from readahead_retrieval.types import Citation, Evidence
@@ -38,7 +39,11 @@ class Quotation:
     """Statements of the passages in the place of an answer, or behind one that lacks what was asked for."""
 
     quotes: tuple[Unit, ...]
+    wording: Wording
     lead: str
+    """Of the wording's, with a place for the page."""
+    before: str = ""
+    """A sentence on what is quoted."""
 
     @property
     def text(self) -> str:
@@ -59,18 +64,14 @@ class Quotation:
         return tuple(found)
 
     def _lead(self, number: int) -> str:
-        return f"{self.lead if number == 0 else 'And'} {plain(where(self.quotes[number].passage))}:"
+        template = self.lead if number == 0 else self.wording.and_quoted
+        lead = template.format(where=plain(where(self.quotes[number].passage, self.wording)))
+        return f"{self.before} {lead}" if self.before and number == 0 else lead
 
 
-def quotation(question: str, passages: Sequence[Evidence], lead: str, most: int = MAX_QUOTES) -> Quotation:
+def best_units(question: str, passages: Sequence[Evidence], most: int = MAX_QUOTES) -> tuple[Unit, ...]:
     """The statement that answers the question best, and one more where it says what the first lacks."""
-    return Quotation(tuple(_chosen(question, passages, most)), lead)
-
-
-def best_quote(question: str, passages: Sequence[Evidence]) -> tuple[Evidence, str]:
-    """The statement that says most of what the question asks for, and its passage."""
-    (unit,) = _chosen(question, passages, 1)
-    return unit.passage, shown(unit)
+    return tuple(_chosen(question, passages, most))
 
 
 def said_share(question: str, passages: Sequence[Evidence]) -> float:

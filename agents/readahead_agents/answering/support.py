@@ -12,6 +12,7 @@ from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.together import excludes_more, mixes, stumbles
 from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves
 from readahead_agents.answering.verdict import Judged, Verdict
+from readahead_agents.answering.wording import LEADS
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary
 from readahead_retrieval.relevance import said_terms
@@ -33,9 +34,7 @@ MIN_CLAIMED = 0.5
 Louis XIV was 1715" is not borne out by the row of his reign."""
 MAX_GLUE_TERMS = 3
 
-_ECHO = re.compile(
-    r"^\W*(?:S\d+\b|Question:|Text:|Quoted from\b|The closest passage\b|Findings so far|Using the (?:text|documents)\b)"
-)
+_ECHO = re.compile(rf"^\W*(?:S\d+\b|Question:|Text:|{LEADS.pattern}|Findings so far|Using the (?:text|documents)\b)")
 _NAME = re.compile(r"(?<=[\w,;:’'”\"] )[A-Z][\w’'-]+")
 
 

@@ -15,10 +15,11 @@ from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack
 from readahead_agents.answering.joined import MARKERS, joined
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
-from readahead_agents.answering.passages import as_data, where
-from readahead_agents.answering.quotation import best_quote
+from readahead_agents.answering.passages import as_data
+from readahead_agents.answering.quotation import Quotation, best_units
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.told import of_documents, parted, told_passages
+from readahead_agents.answering.wording import Wording, wording_of
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, EvidenceFound, HistoryRead, Token, ToolQuote
 from readahead_agents.evidence import EvidenceSource
@@ -61,6 +62,7 @@ class Synthesis:
             found: What the question itself found, for when no step came to a result.
             notes: What else went wrong on the way.
         """
+        wording = wording_of(question)
         covered = [step for step in results if step.result is not None and step.result.covered]
         written = _once([step.result for step in covered if step.result is not None and not step.server])
         told = told_passages(covered)
@@ -81,7 +83,8 @@ class Synthesis:
             async for event in events:
                 if isinstance(event, Answered):
                     # only now is known which limits the answer itself has met
-                    for last in self._ended(parted(event), written, told, _failures(results, self.budget), notes):
+                    failures = _failures(results, self.budget, wording)
+                    for last in self._ended(parted(event), written, told, failures, notes, wording):
                         yield last
                 elif isinstance(event, EvidenceFound):
                     yield replace(event, evidence=tuple(of_documents(event.evidence)))
@@ -95,6 +98,7 @@ class Synthesis:
         told: Sequence[Evidence],
         failures: Sequence[str],
         notes: Sequence[str],
+        wording: Wording,
     ) -> list[AnswerEvent]:
         """The end of the run: what the answer left out of the findings where it used none, what tools told and what
         failed are part of it, and the usage is the run's."""
@@ -103,7 +107,7 @@ class Synthesis:
             lost, cited = joined(("", result) for result in written if result.text not in text)
             text += f"\n\n{lost}" if lost else ""
             citations = tuple(shifted(citation, len(text) - len(lost)) for citation in cited)
-        tail = [*_tools_tell(told, answered.tool_quotes), *([" ".join(failures)] if failures else [])]
+        tail = [*_tools_tell(told, answered.tool_quotes, wording), *([" ".join(failures)] if failures else [])]
         text += "".join(f"\n\n{part}" for part in tail)
         notes = tuple(dict.fromkeys([*answered.notes, *notes, *failures]))
         end = replace(answered, answer=text, citations=citations, usage=self.budget.usage, notes=notes)
@@ -201,14 +205,15 @@ class Synthesis:
         failed = any(step.result is None for step in results)
         if not failed or not self.source.covers(question, found):
             seen = merge_evidence([step.result.evidence for step in results if step.result is not None])
-            for told in not_covered(self.source, seen or found):
+            for told in not_covered(self.source, question, seen or found):
                 yield told
             return
-        passage, quote = best_quote(question, found)
-        text = f"The closest passage, in {where(passage)}:\n“{quote}”"
+        wording = wording_of(question)
+        closest = Quotation(best_units(question, found, 1), wording, wording.closest)
+        text = closest.text
         yield EvidenceFound(tuple(found))
         yield Token(text)
-        citations = await citations_of(self.source, question, text, found)
+        citations = await closest.cited(self.source, text)
         for citation in citations:
             yield CitationFound(citation)
         yield Answered(text, citations, self.budget.usage, "stop", covered=True, quoted=True)
@@ -218,10 +223,10 @@ def _unmerged(error: AgentError) -> tuple[str, ...]:
     return (f"The findings stand side by side, as they could not be merged: {error.message}",)
 
 
-def _failures(results: Sequence[StepResult], budget: Budget) -> list[str]:
+def _failures(results: Sequence[StepResult], budget: Budget, wording: Wording) -> list[str]:
     """One sentence for each step that failed, and for each limit that was met."""
     failed = [step for step in results if step.result is None]
-    told = [f"Step {step.step.id} ({step.step.tool}) failed: {plain(step.failure)}" for step in failed]
+    told = [wording.failed.format(step=s.step.id, tool=s.step.tool, reason=plain(s.failure)) for s in failed]
     return [*told, *budget.limits_met]
 
 
@@ -230,9 +235,9 @@ def _once(results: Sequence[ActionResult]) -> list[ActionResult]:
     return [result for number, result in enumerate(results) if result not in results[:number]]
 
 
-def _tools_tell(told: Sequence[Evidence], quotes: Sequence[ToolQuote]) -> list[str]:
+def _tools_tell(told: Sequence[Evidence], quotes: Sequence[ToolQuote], wording: Wording) -> list[str]:
     """What each tool told, as quotations of it: what the answer uses, else all of it."""
     used = {passage.document: [quote.quote for quote in quotes if quote.tool == passage.document] for passage in told}
     texts = [(passage.document, used[passage.document] or [passage.text]) for passage in told]
     quoted = [(tool, " … ".join(dict.fromkeys(" ".join(text.split()) for text in parts))) for tool, parts in texts]
-    return list(dict.fromkeys(f"{tool} tells: “{text}”" for tool, text in quoted))
+    return list(dict.fromkeys(wording.tells.format(tool=tool, text=text) for tool, text in quoted))
