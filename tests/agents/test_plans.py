@@ -123,6 +123,18 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
     ("question", "sides"),
     [
         ("Compare the limit in zone A with that in zone B.", ("the limit in zone A", "the limit in zone B")),
+        ("Compare the limit in zone A with zone B.", ("the limit in zone A", "the limit in zone B")),
+        (
+            "Compare the fee of a boat of up to 10 m and of up to 12 m.",
+            ("the fee of a boat of up to 10 m", "the fee of a boat of up to 12 m"),
+        ),
+        ("Compare the fee of a boat of 10 m with 12 m.", ("the fee of a boat of 10 m", "the fee of a boat of 12 m")),
+        (
+            "Compare the price of the small boat to the large boat.",
+            ("the price of the small boat", "the price of the large boat"),
+        ),
+        ("Compare the term and price of A with those of B.", ("the term and price of A", "the term and price of B")),
+        ("Compare the warranty of the pump with the policy.", ("the warranty of the pump", "the policy")),
         ("What is the difference between sick leave and annual leave?", ("sick leave", "annual leave")),
         ("How does the old roof differ from the new one?", ("the old roof", "the new one")),
         ("Which is better, remote work or office work?", ("remote work", "office work")),

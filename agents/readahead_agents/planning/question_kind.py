@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from readahead_agents.planning.elided import in_full
 from readahead_agents.text import words
 
 _SUMMARY = re.compile(r"\b(summar\w+|sum up|overview|gist|main points|key points|tl;?dr|in short)\b|요약|개요", re.I)
@@ -15,7 +16,18 @@ _ANALYSIS = re.compile(
 )
 _SIDES = (
     re.compile(r"\b(?:differ\w*|contrast\w*|relationship|compar\w+)\b.*?\bbetween\s+(.+?)\s+and\s+(.+)", re.I | re.S),
-    re.compile(r"\b(?:compare|contrast)\s+(.+?)\s+(?:and|with|to|against|versus|vs\.?)\s+(.+)", re.I | re.S),
+    # "with those of B" parts surely, wherever an "and" stood before it
+    re.compile(
+        r"\b(?:compare|contrast)\s+(.+?)\s+(?:and|with|to|against|versus|vs\.?)"
+        r"\s+((?:that|those|the ones?)\s+(?:of|in|for|at|from|on|with)\s.+)",
+        re.I | re.S,
+    ),
+    # "up to 10 m" and "with regard to" part nothing
+    re.compile(
+        r"\b(?:compare|contrast)\s+(.+?)\s+"
+        r"(?:and|with(?!\s+re(?:gard|spect))|(?<!up\s)(?<!regard\s)(?<!respect\s)to|against|versus|vs\.?)\s+(.+)",
+        re.I | re.S,
+    ),
     re.compile(
         r"\bhow\s+(?:does|do|is|are)\s+(.+?)\s+(?:differ|compare|different)\w*\s+(?:from|to|with)\s+(.+)", re.I | re.S
     ),
@@ -27,7 +39,6 @@ MAX_SIDE_WORDS = 14
 MAX_COMPARISON_CHARS = 1_000
 """A longer text is not looked through for sides: the patterns take time with the square of its length."""
 _WORD = re.compile(r"\w[\w'’-]*")
-_THAT = re.compile(r"(?:that|those|the ones?) (of|in|for|at|from|on|with)\s+", re.I)
 _LINKS = frozenset({"between", "among", "than"})
 _TAIL = re.compile(r"[\s?.!,;:]+$")
 
@@ -47,19 +58,10 @@ def compared_sides(question: str) -> tuple[str, str] | None:
     for pattern in _SIDES:
         if match := pattern.search(question):
             left, right = (_TAIL.sub("", side.strip()) for side in match.groups())
-            right = _named(left, right)
+            right = in_full(left, right)
             if all(0 < len(side.split()) <= MAX_SIDE_WORDS for side in (left, right)):
                 return left, right
     return None
-
-
-def _named(left: str, right: str) -> str:
-    """ "the limit in zone A" and "that in zone B": the second said in full."""
-    said = _THAT.match(right)
-    if said is None:
-        return right
-    head, link, _ = left.partition(f" {said.group(1).lower()} ")
-    return f"{head}{link}{right[said.end() :]}" if link else right
 
 
 def question_about(side: str, sides: Sequence[str], question: str) -> str:
