@@ -81,7 +81,7 @@ def _around(line: str, start: int) -> str:
 async def grep(
     library: Library, tenant: str, kb: str, pattern: LinePattern, *, skip: int, limit: int
 ) -> tuple[list[DocumentMatch], bool]:
-    """The matching lines of a knowledge base, oldest document first.
+    """The matching lines of a knowledge base, oldest document first; none of what only disabled chunks hold.
 
     Args:
         skip: Matches to pass over, for the next page of results.
@@ -96,7 +96,7 @@ async def grep(
     for document in await library.list_documents(tenant, kb):
         if document.state is not DocumentState.SEARCHABLE:
             continue
-        pages = await library.pages(tenant, document.id)
+        pages = await library.visible_pages(tenant, document.id)
         matches = await asyncio.to_thread(_first, pattern.matches(pages, deadline), wanted + 1 - len(found))
         found += (DocumentMatch(document, match) for match in matches)
         if len(found) > wanted or time.monotonic() > deadline:

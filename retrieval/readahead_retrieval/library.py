@@ -292,6 +292,12 @@ class Library:
             row = await documents.get(session, tenant, document_id)
             return await pages.load_text(session, row.id, first, last)
 
+    async def visible_pages(self, tenant: str, document_id: str, first: int = 1, last: int | None = None) -> list[Page]:
+        """As `pages`, but for what only disabled chunks hold: what answers may be made of."""
+        async with self._database.reading() as session:
+            row = await documents.get(session, tenant, document_id)
+            return await texts.load_pages(session, row.id, first, last)
+
     async def remove_document(self, tenant: str, document_id: str) -> None:
         """It answers no more from this moment on; the index is purged of it later. The file stays."""
         async with self._database.writing() as session:

@@ -129,6 +129,19 @@ async def test_lines_are_found_exactly_or_by_expression_and_in_pages(gateway: Ga
         assert "none of ours" in await refused(client, "kb_grep", pattern="pump", cursor="x")
 
 
+async def test_what_a_person_took_out_of_answers_is_shown_by_no_tool(gateway: Gateway, ids: dict[str, str]) -> None:
+    library = gateway.context.library
+    [oil] = [one for one in await library.chunks.list("acme", ids["document"]) if "600 hours" in one.text]
+    await library.chunks.set_disabled("acme", ids["document"], oil.id, disabled=True)
+    async with mcp_client(gateway) as client:
+        read = await call(client, "doc_read", document_id=ids["document"])
+        assert [page["page"] for page in read["pages"]] == [1, 2, 3]
+        resource = await client.read_resource(read["pages"][1]["uri"])
+        lines = await call(client, "kb_grep", pattern="600 hours")
+    assert "600 hours" not in str(read) + str(resource) + str(lines["matches"])
+    assert "41 kilograms" in read["pages"][0]["text"]
+
+
 async def test_reading_names_pages_that_are_not_there(gateway: Gateway, ids: dict[str, str]) -> None:
     async with mcp_client(gateway) as client:
         whole = await call(client, "doc_read", document_id=ids["document"])

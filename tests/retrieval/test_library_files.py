@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from readahead_retrieval.errors import DocumentRemoved, NotFound, StorageFull
+from readahead_retrieval.grep import LinePattern, grep
 from readahead_retrieval.ingest.intake import NewFile
 from readahead_retrieval.types import DocumentState
 from tests.retrieval import pdf_samples as samples
@@ -147,8 +148,12 @@ async def test_a_chunk_that_is_disabled_is_never_found_until_it_is_enabled(tmp_p
         found = await library.search(TENANT, "k", "hotel nights breakfast")
         assert found
         assert hotel.id not in {evidence.chunk_id for evidence in found}
+        [page] = await library.visible_pages(TENANT, document.id, hotel.first_page, hotel.first_page)
+        assert hotel.text not in page.text
+        assert await grep(library, TENANT, "k", LinePattern("Hotels"), skip=0, limit=9) == ([], False)
         await library.chunks.set_disabled(TENANT, document.id, hotel.id, disabled=False)
         assert (await library.search(TENANT, "k", "hotel nights breakfast"))[0].chunk_id == hotel.id
+        assert len((await grep(library, TENANT, "k", LinePattern("Hotels"), skip=0, limit=9))[0]) == 1
 
 
 async def test_chunks_are_as_short_as_was_asked_for_with_the_file(tmp_path: Path, handbook: Path) -> None:

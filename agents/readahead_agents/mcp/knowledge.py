@@ -100,14 +100,16 @@ class Knowledge:
         return Lines(matches=matches, note=note, next_cursor=str(start + len(found)) if more and found else None)
 
     async def read(self, document_id: str, pages: str | None, cursor: str | None) -> DocumentPages:
-        """Args:
-        pages: "3" or "3-5"; all where it is None.
-        cursor: Where an earlier reading stopped; `pages` must be the same.
+        """What answers may be made of; what a person took out of them is not shown.
+
+        Args:
+            pages: "3" or "3-5"; all where it is None.
+            cursor: Where an earlier reading stopped; `pages` must be the same.
         """
         document = await self.library.get_document(self.tenant, document_id)
         first, last = _page_range(pages)
         start, offset = _reading_position(cursor, first)
-        read = await self.library.pages(self.tenant, document_id, start, last)
+        read = await self.library.visible_pages(self.tenant, document_id, start, last)
         if not read and pages is not None:
             raise NotFound("page", f"{pages} of {document.name}, which has {document.pages} pages")
         texts, next_cursor = _bounded(document_id, read, offset)
