@@ -11,10 +11,12 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from readahead_agents.actions.writing import ActionContext
-from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence
+from readahead_agents.answering.answer import DEFAULT_OPTIONS, AnswerOptions, find_evidence, not_covered
 from readahead_agents.answering.held_pack import HeldPack
+from readahead_agents.answering.second_look import is_covered
 from readahead_agents.answering.synthesis import Synthesis
 from readahead_agents.answering.told import ToldSource
+from readahead_agents.answering.units import halves
 from readahead_agents.errors import LanguageModelUnavailable
 from readahead_agents.events import PlanMade, QuestionRewritten, Replanned, RunEvent
 from readahead_agents.evidence import EvidenceSource
@@ -26,8 +28,10 @@ from readahead_agents.mcp.external import JoinedToolset, external_tools
 from readahead_agents.mcp.toolset import FilteredToolset, McpToolset
 from readahead_agents.planning.plan import Plan
 from readahead_agents.planning.planner import Planner
+from readahead_agents.planning.question_kind import compared_sides
 from readahead_agents.planning.replanning import MAX_REPLANS, asks_the_same, continued, reason_to_replan
 from readahead_agents.settings import AgentSettings
+from readahead_retrieval.types import Evidence
 
 EVENTS_AHEAD = 32
 """Events that a run may be ahead of whoever reads them."""
@@ -50,16 +54,24 @@ class KnowledgeAgent:
         self._pack = pack
 
     async def run(
-        self, question: str, history: Sequence[Message] = (), options: AnswerOptions = DEFAULT_OPTIONS
+        self,
+        question: str,
+        history: Sequence[Message] = (),
+        options: AnswerOptions = DEFAULT_OPTIONS,
+        standalone: str | None = None,
     ) -> AsyncGenerator[RunEvent, None]:
         """Streams the run: the plan, steps as they start and end, the answer, and last `Answered`.
 
+        What the documents do not answer is refused as on other routes, by the question that was asked, and before a
+        plan is made; not where it has parts, each of which a step may answer, or where other servers have tools.
         A failed step and a limit that was met are told in the answer. Closing the generator ends every step and
         every completion in flight.
 
         Args:
             options: Hold for every text that is written, steps' texts too, as one of them may be the answer; plans are
                 made by the settings.
+            standalone: A question that leans on the turns before it, made to stand by itself, as `source` searches for
+                it: plans and steps see no history.
 
         Raises:
             LanguageModelUnavailable: The model does not answer, and no step came to a result.
@@ -68,7 +80,7 @@ class KnowledgeAgent:
         # the run has a task of its own, as the MCP client must be closed by the task that opened it, and a
         # generator may be closed by any
         send, receive = anyio.create_memory_object_stream[RunEvent](EVENTS_AHEAD)
-        task = asyncio.create_task(self._run(question, history, options, send))
+        task = asyncio.create_task(self._run(question, history, options, standalone, send))
         try:
             async with receive:
                 async for event in receive:
@@ -83,18 +95,26 @@ class KnowledgeAgent:
         question: str,
         history: Sequence[Message],
         options: AnswerOptions,
+        standalone: str | None,
         send: MemoryObjectSendStream[RunEvent],
     ) -> None:
         settings = options.limits.applied(self._settings)
         budget = Budget(settings)
         llm = MeteredLanguageModel(self._llm, budget)
-        context = ActionContext(llm, self._source, settings, options, self._pack)
+        asked_as = {standalone: question} if standalone is not None else {}
+        context = ActionContext(llm, self._source, settings, options, self._pack, asked_as)
         approval = None if options.approver is None else Approval(options.approver, settings.approval_s)
         async with send:
             # first, so that an empty knowledge base is told before a plan is paid for
             query, found = await find_evidence(self._source, question, history, options.top_k)
             if query != question:
                 await send.send(QuestionRewritten(query, "rules"))
+            elif standalone is not None:
+                query = standalone
+            if await self._is_beyond(question, found):
+                for told in not_covered(self._source, question, found):
+                    await send.send(told)
+                return
             async with (
                 McpToolset(actions_server(context)) as actions,
                 external_tools(settings.mcp_servers, asking=approval is not None) as external,
@@ -114,6 +134,12 @@ class KnowledgeAgent:
             async with aclosing(synthesis.answer(question, history, results, found, notes)) as events:
                 async for event in events:
                     await send.send(event)
+
+    async def _is_beyond(self, question: str, found: Sequence[Evidence]) -> bool:
+        """Whether the documents do not answer the question, as far as one search can tell."""
+        if self._settings.mcp_servers or halves(question) or compared_sides(question) is not None:
+            return False
+        return not await is_covered(self._source, question, found)
 
 
 @dataclass(slots=True)

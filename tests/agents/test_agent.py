@@ -23,8 +23,10 @@ from readahead_agents.events import (
 )
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
+from readahead_agents.llm.base import Message
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from readahead_agents.settings import AgentSettings
+from readahead_agents.text import words
 from readahead_retrieval.errors import EmptyKnowledgeBase
 from readahead_retrieval.types import Evidence
 from tests.agents.parts import (
@@ -242,6 +244,40 @@ async def test_what_the_documents_do_not_hold_is_said_by_the_run_too() -> None:
     last = ending(await run(llm, "Who won the cup in Lisbon?"))
     assert not last.covered
     assert "machines" in last.answer
+    assert llm.calls == []  # the search that every route begins with has told
+
+
+class JudgingSource(FixedEvidenceSource):
+    """Judges by the question that it is given, as the library does, whatever was searched for."""
+
+    def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
+        asked = words(question)
+        return any(len(asked & words(passage.text)) >= 0.6 * len(asked) for passage in evidence)
+
+
+def asking(question: str) -> ScriptedLanguageModel:
+    return ScriptedLanguageModel(planning([step("query_rag_with_context", question=question)], {}))
+
+
+async def test_a_question_of_two_parts_is_planned_even_where_no_passage_bears_on_all_of_it() -> None:
+    source = JudgingSource(pump_kb().passages, name="machines")
+    asked = f"{QUESTION[:-1]}, and who won the football cup in the city of Lisbon?"
+    last = ending(await collect(KnowledgeAgent(asking(QUESTION), source, SETTINGS).run(asked)))
+    assert last.covered
+    assert "every 30 days" in last.answer
+
+
+@pytest.mark.parametrize(("asked", "covered"), [("And who won it?", False), ("And with water?", True)])
+async def test_a_follow_up_is_refused_by_its_own_words_whatever_the_turns_before_it_found(
+    asked: str, covered: bool
+) -> None:
+    source = JudgingSource(pump_kb().passages, name="machines")
+    history = [Message("user", QUESTION), Message("assistant", FILTER)]
+    whole = f"{QUESTION} {asked}"
+    llm = asking(whole)
+    last = ending(await collect(KnowledgeAgent(llm, source, SETTINGS).run(asked, history, standalone=whole)))
+    assert last.covered is covered
+    assert all(QUESTION not in call.prompt for call in llm.calls[1:])  # a step answers what was asked
 
 
 class EmptySource(FixedEvidenceSource):

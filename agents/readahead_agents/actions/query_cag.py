@@ -21,7 +21,7 @@ async def query_cag(context: ActionContext, question: str) -> ActionResult:
         context.source,
         context.pack.messages,
         context.pack.tokens,
-        question,
+        context.asked_as.get(question, question),
         (),
         context.settings,
         context.asked,

@@ -86,9 +86,7 @@ class ChatService:
             events = self._run_on_pack(routed, source, question, history, options)
         else:
             held = await self._held(tenant, routed)
-            # plans and their steps see no history
-            whole = asked.question if routed.chosen.chosen == "agent" else question
-            events = self._run(routed.chosen.chosen, source, whole, history, options, held)
+            events = self._run(routed.chosen.chosen, source, question, history, options, held)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield replace(event, usage=event.usage + asked.usage) if isinstance(event, Answered) else event
@@ -131,7 +129,8 @@ class ChatService:
     ) -> AsyncGenerator[RunEvent, None]:
         llm = self._llm_of(source.tenant)
         if route == "agent":
-            return KnowledgeAgent(llm, source, self._settings, held).run(question, history, options)
+            agent = KnowledgeAgent(llm, source, self._settings, held)
+            return agent.run(question, history, options, source.standalone[question])
         return answer(llm, source, question, history, self._settings, options)
 
 
