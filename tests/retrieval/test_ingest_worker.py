@@ -6,10 +6,12 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,8 +19,9 @@ from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.publisher import Publisher
 from readahead_retrieval.ingest.worker import Workers
-from readahead_retrieval.store import documents
+from readahead_retrieval.store import documents, jobs, knowledge_bases
 from readahead_retrieval.store.migrate import migrate
+from readahead_retrieval.store.models import JobRow
 from readahead_retrieval.store.session import Database, sqlite_url
 from readahead_retrieval.types import DocumentState
 from readahead_retrieval.workshop.workshop import Workshop
@@ -56,6 +59,94 @@ async def test_a_queue_that_could_not_be_read_is_read_again(tmp_path: Path) -> N
     finally:
         await workers.close()
         await database.close()
+
+
+class Endless:
+    """What a worker is to do with a document: it never comes to an end, and is counted."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+
+    async def run(self, document_id: str) -> None:
+        self.begun.append(document_id)
+        await asyncio.Event().wait()
+
+
+async def lease_end(database: Database, document_id: str) -> datetime:
+    async with database.reading() as session:
+        ends = await session.scalar(select(JobRow.lease_until).where(JobRow.document_id == document_id))
+    assert ends is not None, "it is at work"
+    return ends
+
+
+@asynccontextmanager
+async def working(tmp_path: Path, lease: timedelta) -> AsyncIterator[tuple[Database, Workers, Endless]]:
+    """Two workers on an empty queue, of which nobody ever finishes a document."""
+    url = sqlite_url(tmp_path / "a.db")
+    await asyncio.to_thread(migrate, url)
+    database, endless = Database(url), Endless()
+    unused = cast("Any", SimpleNamespace())
+    workers = Workers(database, cast("Any", endless), unused, Changes(), retry_s=0.001, lease=lease)
+    workers.start(2)
+    try:
+        yield database, workers, endless
+    finally:
+        await workers.close()
+        await database.close()
+
+
+async def queue(database: Database, document_id: str) -> None:
+    async with database.writing() as session:
+        if not await knowledge_bases.list_all(session, TENANT):
+            await knowledge_bases.create(
+                session, TENANT, "k", allow_same_name=False, metadata={}, expires_after_days=None
+            )
+        [kb] = await knowledge_bases.list_all(session, TENANT)
+        values = {"file_id": "f", "name": "a.pdf", "sealed_password": None, "replaces": False}
+        await documents.insert_new(session, id=document_id, kb_id=kb.id, sha256=document_id, **values)
+        await jobs.enqueue(session, document_id)
+
+
+async def begins(workers: Workers, endless: Endless, document_id: str) -> None:
+    await workers.wake()
+    async with asyncio.timeout(30):
+        while document_id not in endless.begun:  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.005)
+
+
+async def test_a_worker_at_it_renews_its_lease(tmp_path: Path) -> None:
+    async with working(tmp_path, timedelta(seconds=0.2)) as (database, workers, endless):
+        await queue(database, "doc_1")
+        await begins(workers, endless, "doc_1")
+        first = await lease_end(database, "doc_1")
+        async with asyncio.timeout(30):
+            while await lease_end(database, "doc_1") == first:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.005)
+
+
+async def test_a_document_at_work_is_nobody_elses_though_its_lease_could_not_be_renewed(tmp_path: Path) -> None:
+    async with working(tmp_path, timedelta(hours=1)) as (database, workers, endless):
+        await queue(database, "doc_1")
+        await begins(workers, endless, "doc_1")
+        async with database.writing() as session:
+            await session.execute(update(JobRow).values(lease_until=datetime.now(UTC) - timedelta(hours=2)))
+        await queue(database, "doc_2")
+        await begins(workers, endless, "doc_2")
+        assert endless.begun == ["doc_1", "doc_2"]
+
+
+async def test_what_a_worker_left_is_taken_up_once_its_lease_has_run_out(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path / "a.db")
+    await asyncio.to_thread(migrate, url)
+    database = Database(url)
+    await queue(database, "doc_1")
+    async with database.writing() as session:
+        assert await jobs.claim(session, lease=timedelta(seconds=-1)) is not None
+        again = await jobs.claim(session)
+        assert again is not None
+        assert (again.document_id, again.attempts) == ("doc_1", 2)
+        assert await jobs.claim(session) is None, "this lease is new"
+    await database.close()
 
 
 class CannotBeRead(Database):

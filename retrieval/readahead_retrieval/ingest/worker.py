@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from readahead_retrieval.errors import DocumentError
 from readahead_retrieval.ingest.changes import QUEUE, Changes
@@ -34,14 +35,18 @@ class Workers:
         changes: Changes,
         *,
         retry_s: float = RETRY_S,
+        lease: timedelta = LEASE,
     ) -> None:
         self._database = database
         self._retry_s = retry_s
+        self._lease = lease
         self._pipeline = pipeline
         self._publisher = publisher
         self._changes = changes
         self._work = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
+        self._held: set[str] = set()
+        """Documents from their claim until their job has ended, however long writing that down takes."""
         self._underway: dict[str, asyncio.Task[None]] = {}
 
     def start(self, concurrency: int) -> None:
@@ -81,14 +86,16 @@ class Workers:
                 await self._run(job)
             except Exception:  # top of a background task: one document must not end the worker
                 log.exception("A job could not be ended")
+            self._held.discard(job.document_id)
             self._changes.notify(job.document_id)
 
     async def _next(self) -> Claimed:
         while True:
             async with self._work:  # held while looking, so that no wake is missed between looking and waiting
                 async with self._database.writing() as session:
-                    job = await jobs.claim(session)
+                    job = await jobs.claim(session, self._held, self._lease)
                 if job is not None:
+                    self._held.add(job.document_id)
                     return job
                 await self._work.wait()
 
@@ -141,10 +148,10 @@ class Workers:
 
     async def _beat(self, document_id: str) -> None:
         while True:
-            await asyncio.sleep(LEASE.total_seconds() / 4)
+            await asyncio.sleep(self._lease.total_seconds() / 4)
             try:
                 async with self._database.writing() as session:
-                    await jobs.renew(session, document_id)
+                    await jobs.renew(session, document_id, self._lease)
             except Exception:  # top of a background task: the next beat may get through
                 log.exception("A lease could not be renewed")
 

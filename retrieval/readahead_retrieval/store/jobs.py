@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -29,24 +29,35 @@ async def enqueue(session: AsyncSession, document_id: str) -> None:
     await session.flush()
 
 
-async def claim(session: AsyncSession) -> Claimed | None:
-    """Takes the oldest job that waits, or whose worker let its lease run out; None when there is none."""
+async def claim(session: AsyncSession, held: Collection[str] = (), lease: timedelta = LEASE) -> Claimed | None:
+    """Takes the oldest job that waits, or whose worker let its lease run out; None when there is none.
+
+    Args:
+        held: Documents that whoever asks has in hand: a lease that could not be renewed, as on a full disk, does not
+            make them anybody else's.
+    """
     now = utc_now()
     free = or_(JobRow.state == "queued", JobRow.lease_until < now)
-    statement = select(JobRow).where(free).order_by(JobRow.id).limit(1).with_for_update(skip_locked=True)
+    statement = (
+        select(JobRow)
+        .where(free, JobRow.document_id.not_in(held))
+        .order_by(JobRow.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
     row = await session.scalar(statement)
     if row is None:
         return None
-    row.state, row.attempts, row.lease_until = "running", row.attempts + 1, now + LEASE
+    row.state, row.attempts, row.lease_until = "running", row.attempts + 1, now + lease
     taken = update(DocumentRow).where(DocumentRow.id == row.document_id).values(started_at=now)
     kb_id = await session.scalar(taken.returning(DocumentRow.kb_id))
     assert kb_id is not None, "a job goes with its document"
     return Claimed(row.document_id, kb_id, row.attempts)
 
 
-async def renew(session: AsyncSession, document_id: str) -> None:
+async def renew(session: AsyncSession, document_id: str, lease: timedelta = LEASE) -> None:
     """The heartbeat of a worker that is at it."""
-    await session.execute(update(JobRow).where(JobRow.document_id == document_id).values(lease_until=utc_now() + LEASE))
+    await session.execute(update(JobRow).where(JobRow.document_id == document_id).values(lease_until=utc_now() + lease))
 
 
 async def progressed(session: AsyncSession, document_id: str) -> None:
