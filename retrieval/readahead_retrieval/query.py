@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 
 from readahead_retrieval.errors import QueryError
 
 MAX_QUERY_CHARS = 8_000
 MAX_TOP_K = 50
-MAX_DOCUMENT_IDS = 1_000
 
 _SPACE = re.compile(r"\s+")
 
@@ -34,10 +32,3 @@ def check_top_k(top_k: int) -> int:
     if not 1 <= top_k <= MAX_TOP_K:
         raise QueryError(f"top_k is {top_k}: it must be 1 to {MAX_TOP_K}.")
     return top_k
-
-
-def check_document_ids(document_ids: Sequence[str]) -> list[str]:
-    """Without repeats."""
-    if len(document_ids) > MAX_DOCUMENT_IDS:
-        raise QueryError(f"{len(document_ids)} documents are named: name at most {MAX_DOCUMENT_IDS}.")
-    return list(dict.fromkeys(document_ids))

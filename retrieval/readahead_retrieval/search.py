@@ -11,7 +11,7 @@ from readahead_retrieval.errors import EmptyKnowledgeBase
 from readahead_retrieval.fusion import Fused
 from readahead_retrieval.index.generation import Generation
 from readahead_retrieval.ingest.service import Ingestion
-from readahead_retrieval.query import check_document_ids, check_top_k, clean_query
+from readahead_retrieval.query import check_top_k, clean_query
 from readahead_retrieval.ranking import Within, rank
 from readahead_retrieval.rerank import Reranker
 from readahead_retrieval.selection import Dropped, Judged, select, weighed
@@ -119,9 +119,9 @@ class Searcher:
     async def _within(self, kb: KnowledgeBase, document_ids: Sequence[str] | None) -> Within | None:
         if document_ids is None:
             return None
-        wanted = check_document_ids(document_ids)
+        wanted = tuple(dict.fromkeys(document_ids))
         async with self._database.reading() as session:
-            return Within(tuple(wanted), tuple(await chunks.ids_of(session, kb.id, wanted)))
+            return Within(wanted, tuple(await chunks.ids_of(session, kb.id, wanted)))
 
     async def _live(self, kb: KnowledgeBase, fused: Sequence[Fused]) -> dict[int, StoredChunk]:
         async with self._database.reading() as session:

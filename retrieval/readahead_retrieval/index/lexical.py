@@ -102,14 +102,16 @@ class LexicalIndex:
         if not wanted or limit == 0 or (documents is not None and not documents):
             return []
         # Built from terms, never parsed: what a user types is no query syntax.
-        built = self._any_of("body", wanted, "freq")
+        built = self._any_of("body", wanted)
         if documents is not None:
-            only = tantivy.Query.const_score_query(self._any_of("document", documents, "basic"), 0.0)
+            # A set and not a clause for each: what a filter lets through may be every document there is.
+            chosen = tantivy.Query.term_set_query(self._index.schema, "document", list(documents))
+            only = tantivy.Query.const_score_query(chosen, 0.0)
             built = tantivy.Query.boolean_query([(tantivy.Occur.Must, built), (tantivy.Occur.Must, only)])
         hits = self._searcher.search(built, limit=limit, count=False).hits
         return [Hit(int(self._searcher.doc(address)["chunk"][0]), float(score)) for score, address in hits]
 
-    def _any_of(self, field: str, values: Sequence[str], option: str) -> tantivy.Query:
+    def _any_of(self, field: str, values: Sequence[str]) -> tantivy.Query:
         term = tantivy.Query.term_query
-        clauses = [(tantivy.Occur.Should, term(self._index.schema, field, v, index_option=option)) for v in values]
+        clauses = [(tantivy.Occur.Should, term(self._index.schema, field, v, index_option="freq")) for v in values]
         return tantivy.Query.boolean_query(clauses)
