@@ -39,6 +39,9 @@ class ServingSettings(BaseModel):
     """The KV cache's fixed budget in bytes."""
     packs_dir: Path = Path("~/.readahead/packs")
     """Where knowledge packs are kept."""
+    pack_kv: Literal["model", "int8"] = "model"
+    """How packs hold keys and values: "model" as dtype says; int8 takes half of bfloat16's memory and disk, at an error
+    that docs/benchmarks.md tells. Packs of the other kind are built again."""
     pack_memory_bytes: int = Field(default=1 << 30, ge=0)
     """Memory for the KV of all knowledge packs, beside the KV cache's budget."""
     pack_disk_bytes: int = Field(default=10 << 30, ge=0)

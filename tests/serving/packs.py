@@ -8,17 +8,20 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import torch
 
 from readahead_serving.engine.kv.pack import PackKV
-from readahead_serving.engine.kv.pack_manifest import PackIdentity
+from readahead_serving.engine.kv.pack_bytes import as_bytes
+from readahead_serving.engine.kv.pack_manifest import BYTES_LAYOUT, PackIdentity
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.engine.kv.pack_table import common_prefix
 from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import BuildProgress
-from readahead_serving.engine.pack_worker import PackWorker
+from readahead_serving.engine.pack_worker import FinishPack, PackWorker, as_built
 from readahead_serving.engine.request import EngineStats
+from readahead_serving.packs.estimate import PackSize
 from readahead_serving.packs.pack_model import PackModel
 from readahead_serving.packs.record import PackOptions, PackRecord, PackState
 from readahead_serving.packs.shelf import PackShelf
@@ -26,7 +29,8 @@ from readahead_serving.packs.source import PackMessage, PackSource
 from tests.serving.generation import until
 
 LAYERS, HEADS, HEAD_DIM = 2, 1, 8
-TOKEN_BYTES = 2 * LAYERS * HEADS * HEAD_DIM * 4
+SIZE = PackSize(LAYERS, HEADS, HEAD_DIM, 4)
+TOKEN_BYTES = SIZE.nbytes(1)
 END = 256
 """The only special token: it ends each message."""
 IDENTITY = PackIdentity(model="m", tokenizer="t", template="c", rope="r", dtype="float32")
@@ -94,10 +98,10 @@ class StandInCore:
 class StandInEngine:
     """An engine process without its process: the real worker turns in this event loop."""
 
-    def __init__(self, shelf: PackShelf) -> None:
+    def __init__(self, shelf: PackShelf, finish: FinishPack = as_built) -> None:
         self.core = StandInCore()
         self._shelf = shelf
-        self._worker = PackWorker(self.core)
+        self._worker = PackWorker(self.core, finish)
         self._task = asyncio.create_task(self._turn())
         shelf.connect(self._worker.handle)
 
@@ -153,12 +157,17 @@ async def shelf_at(
     disk_bytes: int = 1 << 30,
     pin_share: float = 0.5,
     identity: Callable[[PackIdentity], PackIdentity] = lambda one: one,
+    in_bytes: bool = False,
 ) -> AsyncIterator[Bench]:
-    model = PackModel(identity(IDENTITY), ByteEncoder(), TOKEN_BYTES, 2 * LAYERS, WINDOW, 512, lambda: _STATS)
+    chosen = identity(IDENTITY)
+    if in_bytes:
+        chosen = msgspec.structs.replace(chosen, layout=BYTES_LAYOUT)
+    size = PackSize(LAYERS, HEADS, HEAD_DIM, 1, is_bytes=True) if in_bytes else SIZE
+    model = PackModel(chosen, ByteEncoder(), size, WINDOW, 512, lambda: _STATS)
     policy = PackPolicy(memory_tokens * TOKEN_BYTES, pin_share)
     shelf = PackShelf(model, PackStore(root, disk_bytes), policy)
     await shelf.start()
-    engine = StandInEngine(shelf)
+    engine = StandInEngine(shelf, as_bytes if in_bytes else as_built)
     try:
         yield Bench(shelf, engine, root)
     finally:

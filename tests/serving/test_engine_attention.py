@@ -15,6 +15,7 @@ from readahead_serving.engine.attention import BatchAttention, merge_scattered
 from readahead_serving.engine.executor import AttentionFactory
 from readahead_serving.engine.kernel_attention import choose_attention
 from readahead_serving.engine.kv.pack import PackKV
+from readahead_serving.engine.kv.pack_bytes import as_bytes
 from readahead_serving.engine.kv.pack_table import AttachedPack, PackReading
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.storage import KVStorage
@@ -68,18 +69,19 @@ class Cache:
         self.known[name] = (torch.empty(shape, dtype=self.dtype), torch.empty(shape, dtype=self.dtype))
         return sequence
 
-    def pack(self, tokens: int) -> AttachedPack:
+    def pack(self, tokens: int, *, in_bytes: bool = False) -> AttachedPack:
         """A pack of random KV."""
         shape = (self.kv_heads, tokens, HEAD_DIM)
         keys, values = ([torch.randn(shape, dtype=self.dtype) for _ in range(2)] for _ in range(2))
-        return AttachedPack("", "", PackKV([0] * tokens, keys, values), b"")
+        kv = PackKV([0] * tokens, keys, values)
+        return AttachedPack("", "", as_bytes(kv) if in_bytes else kv, b"")
 
     def read_pack(self, sequence: Sequence, pack: AttachedPack, tokens: int) -> None:
         """Puts a pack's beginning before a sequence that has computed nothing yet."""
         sequence.pack = PackReading(pack, tokens)
         sequence.token_ids[:0] = pack.kv.token_ids[:tokens]
         sequence.num_computed = tokens
-        keys, values = pack.kv.keys[1][:, :tokens], pack.kv.values[1][:, :tokens]
+        keys, values = pack.kv.beginning(1, tokens, self.dtype)
         self.known[sequence.request_id] = keys.transpose(0, 1), values.transpose(0, 1)
 
     def fork(self, name: str, parent: Sequence, more: int) -> Sequence:
@@ -145,7 +147,10 @@ def test_any_tree_of_packs_and_shared_blocks_equals_plain_attention(
 ) -> None:
     torch.manual_seed(0)
     cache = Cache(kv_heads, group, torch.bfloat16 if in_bf16 else torch.float32, blocks=400, path=path)
-    packs = [cache.pack(data.draw(st.integers(1, 70))) for _ in range(data.draw(st.integers(0, 3)))]
+    packs = [
+        cache.pack(data.draw(st.sampled_from([1, 30, 64, 65, 70, 150])), in_bytes=data.draw(st.booleans()))
+        for _ in range(data.draw(st.integers(0, 3)))
+    ]
     sequences: list[Sequence] = []
     for n in range(data.draw(st.integers(1, 3))):  # roots
         sequences.append(cache.sequence(str(n), data.draw(st.integers(1, 12 * BLOCK))))
@@ -234,9 +239,12 @@ def test_heads_that_the_kernel_does_not_take_are_attended_by_pytorch(
 
 @pytest.mark.parametrize("path", ["avx2", "avx512"])
 @pytest.mark.parametrize("head_dim", [48, 64, 80, 128, 256])
-def test_common_head_sizes_over_long_runs_equal_plain_attention(path: Level, head_dim: int) -> None:
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_common_head_sizes_over_long_runs_equal_plain_attention(path: Level, head_dim: int, in_bytes: bool) -> None:
     torch.manual_seed(0)
     pack = PackKV([0] * 900, *([torch.randn(2, 900, head_dim)] for _ in range(2)))
+    pack = as_bytes(pack) if in_bytes else pack
+    held = pack.beginning(0, 900, torch.float32)
     storage = KVStorage(
         num_layers=1, num_kv_heads=2, head_dim=head_dim, dtype=torch.float32, num_blocks=8, block_tokens=32
     )
@@ -252,9 +260,7 @@ def test_common_head_sizes_over_long_runs_equal_plain_attention(path: Level, hea
     chunks = [Chunk.next(sequence, sequence.num_pending) for sequence in sequences]
     out = attention_of(path, 6, 2, head_dim)(storage, chunks)(0, q, k, v)
     for rows in (slice(0, 1), slice(1, 2), slice(2, 42)):
-        keys, values = (
-            torch.cat((held[0].transpose(0, 1), new[rows])) for held, new in ((pack.keys, k), (pack.values, v))
-        )
+        keys, values = (torch.cat((part.transpose(0, 1), new[rows])) for part, new in zip(held, (k, v), strict=True))
         torch.testing.assert_close(out[rows].double(), naive(q[rows], keys, values), rtol=1e-4, atol=1e-4)
 
 

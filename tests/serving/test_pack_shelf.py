@@ -132,6 +132,28 @@ async def test_kv_of_another_model_is_refused_by_name_and_built_again_from_its_t
             assert not folder_of(bench, record).exists()
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["from bytes", "to bytes"])
+async def test_packs_that_are_held_otherwise_are_built_again_and_told_at_their_size(
+    tmp_path: Path, first: bool
+) -> None:
+    sizes = {}
+    async with shelf_at(tmp_path, in_bytes=first) as bench:
+        record = await bench.built(TEXT)
+        sizes[first] = record.nbytes
+        assert record.nbytes == (await bench.shelf.estimate(source(TEXT))).nbytes
+    async with shelf_at(tmp_path, in_bytes=not first) as bench:
+        adopted = bench.shelf.get("", record.pack_id)
+        assert adopted.reason.startswith("other_layout: ")
+        await bench.ready(adopted)
+        sizes[not first] = adopted.nbytes
+        kv = bench.engine.core.attached[record.pack_id][1]
+        assert (kv.is_bytes, kv.nbytes) == (not first, adopted.nbytes)
+    assert sizes[True] < 0.4 * sizes[False], "a byte and scales for each float32"
+    async with shelf_at(tmp_path, in_bytes=not first) as bench:
+        adopted = bench.shelf.get("", record.pack_id)
+        assert (adopted.state, adopted.nbytes) == (PackState.ON_DISK, sizes[not first])
+
+
 async def test_a_full_disk_leaves_the_pack_in_memory_and_says_so(tmp_path: Path) -> None:
     async with shelf_at(tmp_path) as bench:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)

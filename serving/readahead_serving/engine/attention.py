@@ -168,7 +168,7 @@ class BatchAttention:
         common = common_blocks(longer, storage.block_tokens)
         taken = {block for blocks in common.values() for block in blocks}
         self._spans = [_Span(span, self._prefix(chunk, taken)) for span, chunk in zip(rows, longer, strict=True)]
-        self._read = [*_pack_readers(chunks), *self._block_readers(common, rows)]
+        self._read = [*_pack_readers(chunks, dtype), *self._block_readers(common, rows)]
         self._written = torch.cat([self._rows(chunk, chunk.start, chunk.end) for chunk in chunks]).reshape(-1)
 
     def _rows(self, chunk: Chunk, start: int, end: int) -> Tensor:
@@ -264,7 +264,7 @@ def _pays(readers: int, blocks: int) -> bool:
     return (readers - 1) * blocks >= MIN_SAVED_READS
 
 
-def _pack_readers(chunks: Seq[Chunk]) -> list[_Readers]:
+def _pack_readers(chunks: Seq[Chunk], dtype: torch.dtype) -> list[_Readers]:
     rows: dict[tuple[int, int], list[int]] = defaultdict(list)
     singles: dict[tuple[int, int], int] = defaultdict(int)
     packs: dict[tuple[int, int], PackKV] = {}
@@ -278,12 +278,9 @@ def _pack_readers(chunks: Seq[Chunk]) -> list[_Readers]:
             singles[key] += chunk.count == 1
         start += chunk.count
     return [
-        _Readers(partial(_beginning, kv, key[1]), torch.tensor(rows[key]), singles[key]) for key, kv in packs.items()
+        _Readers(partial(kv.beginning, tokens=key[1], dtype=dtype), torch.tensor(rows[key]), singles[key])
+        for key, kv in packs.items()
     ]
-
-
-def _beginning(kv: PackKV, tokens: int, layer: int) -> tuple[Tensor, Tensor]:
-    return kv.keys[layer][:, :tokens], kv.values[layer][:, :tokens]
 
 
 def _stack(folded: Tensor) -> Tensor:

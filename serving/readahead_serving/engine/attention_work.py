@@ -13,6 +13,8 @@ TILE_QUERIES = 128
 """Queries of one work item at most: kQueries of attention.cpp."""
 ITEMS_PER_THREAD = 4
 """Long runs are cut until there are about so many items: with fewer, threads that end early wait for the last."""
+KEY_TILE = 64
+"""Keys attended at a time, kTile of attention.cpp: items begin at multiples of it, as the scales of bytes do."""
 MIN_ITEM_KEYS = 256
 """Keys that a run is not cut below: each piece costs a state to merge."""
 SETUP_QUERIES = 16
@@ -111,7 +113,7 @@ def _items(run: Run, number: int, first: int, tile: int, splits: int, kv_heads: 
     for start in range(0, len(run.rows), tile):
         count = min(tile, len(run.rows) - start)
         keys = int(run.visible[start : start + count].max())
-        edges = [keys * split // splits for split in range(splits + 1)]
+        edges = [keys * split // splits // KEY_TILE * KEY_TILE for split in range(splits)] + [keys]
         for split in range(splits):
             for head in range(kv_heads):
                 yield number, head, first + start, count, edges[split], edges[split + 1], split

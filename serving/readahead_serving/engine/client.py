@@ -43,6 +43,7 @@ class EngineProcess:
             kernels=settings.kernels,
             kernels_dir=str(settings.kernels_dir.expanduser()),
             kv_cache_bytes=settings.kv_cache_bytes,
+            pack_kv=settings.pack_kv,
             max_running=settings.max_running,
             prefill_chunk_tokens=settings.prefill_chunk_tokens,
             tbt_target_ms=settings.tbt_target_ms,

@@ -49,16 +49,16 @@ class Executor:
 
     @torch.inference_mode()
     def lay_out(self, sequence: Sequence) -> PackKV:
-        """The KV of all that a sequence has computed, as a pack: a copy, what it reads in another pack included."""
+        """The KV of all that a sequence has computed, as a pack: a copy, what it reads in another pack included.
+
+        What lay there in bytes is float32 then, so that it is the same bytes again if they are made.
+        """
         keys, values = [], []
         for layer in range(self._storage.num_layers):
             own = self._storage.lay_out(layer, sequence.blocks, sequence.num_computed - sequence.own_start)
             if sequence.pack is not None:
-                kv, read = sequence.pack.pack.kv, sequence.own_start
-                own = (
-                    torch.cat((kv.keys[layer][:, :read], own[0]), 1),
-                    torch.cat((kv.values[layer][:, :read], own[1]), 1),
-                )
+                read = sequence.pack.pack.kv.beginning(layer, sequence.own_start, torch.float32)
+                own = torch.cat((read[0], own[0]), 1), torch.cat((read[1], own[1]), 1)
             keys.append(own[0])
             values.append(own[1])
         return PackKV(sequence.token_ids[: sequence.num_computed], keys, values)

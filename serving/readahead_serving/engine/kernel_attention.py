@@ -94,9 +94,15 @@ class KernelAttention:
         return np.concatenate(parts)
 
     def _sources(self) -> Ints:
-        """(layers, sources, 2): addresses of keys and values, the cache's first."""
-        held = [(self._storage.keys, self._storage.values), *((kv.keys, kv.values) for kv in self._packs)]
-        table = [[[part[layer].data_ptr() for part in pair] for pair in held] for layer in range(len(held[0][0]))]
+        """(layers, sources, 4): addresses of keys, values and, of bytes, their scales; the cache's first."""
+        held = [
+            (self._storage.keys, self._storage.values, (), ()),
+            *((kv.keys, kv.values, kv.key_scales, kv.value_scales) for kv in self._packs),
+        ]
+        table = [
+            [[part[layer].data_ptr() if part else 0 for part in parts] for parts in held]
+            for layer in range(self._storage.num_layers)
+        ]
         return np.array(table, dtype=np.int64)
 
     def _pack_runs(self, chunks: Seq[Chunk], rows: list[Ints]) -> Iterator[Run]:

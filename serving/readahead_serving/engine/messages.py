@@ -20,6 +20,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     kernels: KernelChoice = "auto"
     kernels_dir: str
     kv_cache_bytes: int
+    pack_kv: Literal["model", "int8"] = "model"
     max_running: int
     prefill_chunk_tokens: int
     tbt_target_ms: float

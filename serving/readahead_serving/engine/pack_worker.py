@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.kv.pack import PackKV
 from readahead_serving.engine.kv.pack_files import map_pack, write_pack
-from readahead_serving.engine.kv.pack_manifest import PackManifest, PackRefused
+from readahead_serving.engine.kv.pack_manifest import PackRefused
 from readahead_serving.engine.messages import SequenceOutput
 from readahead_serving.engine.pack_builds import BuildProgress
 from readahead_serving.engine.pack_messages import (
@@ -48,22 +48,44 @@ class PackCore(Protocol):
     def abort(self, request_id: str) -> None: ...
 
 
+FinishPack = Callable[[PackKV], PackKV]
+"""Brings a built pack into the form in which it is kept."""
+
+
+def as_built(kv: PackKV) -> PackKV:
+    return kv
+
+
+class _Kept(NamedTuple):
+    """What has become of a pack that was built."""
+
+    kv: PackKV
+    on_disk: bool = False
+    problem: str = ""
+    """Why it is not on disk, where it should be."""
+
+
 @dataclass(slots=True)
 class _Build:
     command: BuildPack
     started_at: float = field(default_factory=time.monotonic)
     computed: int = 0
     seconds: float = 0.0
-    kv: PackKV | None = None
-    writing: Future[PackManifest] | None = None
+    keeping: Future[_Kept] | None = None
     cancelled: bool = False
 
 
 class PackWorker:
-    """Carries out pack commands. One build at a time is the sender's business; any number works."""
+    """Carries out pack commands. One build at a time is the sender's business; any number works.
 
-    def __init__(self, core: PackCore) -> None:
+    Args:
+        core: The engine.
+        finish: Called with each pack that was built, in a thread.
+    """
+
+    def __init__(self, core: PackCore, finish: FinishPack = as_built) -> None:
         self._core = core
+        self._finish = finish
         self._writer = ThreadPoolExecutor(1, "pack-writer")
         self._builds: dict[str, _Build] = {}
         self._told: dict[str, int] = {}
@@ -72,7 +94,7 @@ class PackWorker:
     @property
     def is_writing(self) -> bool:
         """Whether a thread works: `poll` again soon."""
-        return any(build.writing is not None for build in self._builds.values())
+        return any(build.keeping is not None for build in self._builds.values())
 
     def handle(self, command: PackCommand) -> None:
         match command:
@@ -96,8 +118,8 @@ class PackWorker:
 
     def poll(self) -> list[PackEvent]:
         """All that has come about since the last call."""
-        for build in [b for b in self._builds.values() if b.writing is not None and b.writing.done()]:
-            self._written(build)
+        for build in [b for b in self._builds.values() if b.keeping is not None and b.keeping.done()]:
+            self._kept(build)
         for progress in self._core.build_progress():
             if self._told.get(progress.pack_id) != progress.num_computed:
                 self._told[progress.pack_id] = progress.num_computed
@@ -117,42 +139,43 @@ class PackWorker:
             return
         build.seconds = time.monotonic() - build.started_at
         build.computed = len(command.token_ids) - (output.cached_tokens or 0)
-        build.kv = kv = self._core.export_pack(command.pack_id)
-        if command.folder:
-            folder = Path(command.folder)
-            build.writing = self._writer.submit(write_pack, folder, kv, command.identity, command.documents)
-        else:
-            self._ready(build, kv, on_disk=False)
+        build.keeping = self._writer.submit(self._keep, command, self._core.export_pack(command.pack_id))
 
-    def _written(self, build: _Build) -> None:
-        assert build.writing is not None
-        assert build.kv is not None
-        problem = ""
+    def _keep(self, command: BuildPack, built: PackKV) -> _Kept:
+        """In the writer's thread."""
+        kv = self._finish(built)
+        if not command.folder:
+            return _Kept(kv)
+        folder = Path(command.folder)
         try:
-            build.writing.result()
-            kv = map_pack(Path(build.command.folder))
+            write_pack(folder, kv, command.identity, command.documents)
+            return _Kept(map_pack(folder), on_disk=True)
         except (OSError, PackRefused) as error:
-            problem, kv = _disk_problem(error), build.kv
-        build.kv = None
+            return _Kept(kv, problem=_disk_problem(error))
+
+    def _kept(self, build: _Build) -> None:
+        assert build.keeping is not None
+        kept = build.keeping.result()
         if build.cancelled:
             self._lose(build, "cancelled")
         else:
-            self._ready(build, kv, on_disk=not problem, problem=problem)
+            self._ready(build, kept)
+        build.keeping = None
         give_back_freed_memory()
 
-    def _ready(self, build: _Build, kv: PackKV, *, on_disk: bool, problem: str = "") -> None:
+    def _ready(self, build: _Build, kept: _Kept) -> None:
         command = build.command
         del self._builds[command.pack_id]
         attached = command.attach
         if attached:
-            self._attach(command.pack_id, command.salt, kv)
+            self._attach(command.pack_id, command.salt, kept.kv)
         self._events.append(
             PackReady(
                 pack_id=command.pack_id,
                 attached=attached,
-                nbytes=kv.nbytes,
-                on_disk=on_disk,
-                disk_problem=problem,
+                nbytes=kept.kv.nbytes,
+                on_disk=kept.on_disk,
+                disk_problem=kept.problem,
                 seconds=build.seconds,
                 tokens_computed=build.computed,
             )

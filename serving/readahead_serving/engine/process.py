@@ -26,12 +26,13 @@ from readahead_serving.engine.freed_memory import give_back_freed_memory
 from readahead_serving.engine.grammar import GrammarCompiler
 from readahead_serving.engine.kernel_attention import choose_attention
 from readahead_serving.engine.kv.cache import KVCache
+from readahead_serving.engine.kv.pack_bytes import as_bytes
 from readahead_serving.engine.kv.pool import BlockPool
 from readahead_serving.engine.kv.prefix_tree import PrefixTree
 from readahead_serving.engine.kv.storage import KVStorage, blocks_in_budget
 from readahead_serving.engine.messages import Command, EngineConfig, EngineFailed, EngineLoaded, Event, StepOutputs
 from readahead_serving.engine.pack_builds import PackBuilds
-from readahead_serving.engine.pack_worker import PackWorker
+from readahead_serving.engine.pack_worker import FinishPack, PackWorker, as_built
 from readahead_serving.engine.request import AbortRequest, EngineStats, GenerationRequest
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.speculate import Speculation
@@ -128,10 +129,10 @@ def _grammar_compiler(path: Path, config: ModelConfig) -> tuple[GrammarCompiler,
 class Worker:
     """Feeds the core from the channel and the channel from the core, for ever."""
 
-    def __init__(self, core: EngineCore, channel: Channel) -> None:
+    def __init__(self, core: EngineCore, channel: Channel, finish_pack: FinishPack) -> None:
         self._core = core
         self._channel = channel
-        self._packs = PackWorker(core)
+        self._packs = PackWorker(core, finish_pack)
         self._stats_sent_at = 0.0
 
     def run(self) -> NoReturn:
@@ -225,7 +226,7 @@ def run_process(load: Callable[[EngineConfig, Channel], tuple[Loop, EngineLoaded
 
 def _load(config: EngineConfig, channel: Channel) -> tuple[Worker, EngineLoaded]:
     core, loaded = build_core(config)
-    return Worker(core, channel), loaded
+    return Worker(core, channel, as_bytes if config.pack_kv == "int8" else as_built), loaded
 
 
 if __name__ == "__main__":

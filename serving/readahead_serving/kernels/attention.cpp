@@ -21,8 +21,10 @@ constexpr float kLog2e = 1.44269504f;
 constexpr float kNone = -INFINITY;
 
 struct Source {
-  const void* keys;
+  const void* keys;  // numbers as in the cache, or bytes
   const void* values;
+  const float* key_scales;    // of bytes: (KV heads, tiles, dim), else null; a run of bytes is one piece
+  const float* value_scales;  // of bytes: (KV heads, keys of the piece)
 };
 
 struct Group {  // a run of keys
@@ -71,12 +73,13 @@ struct AttentionArgs {
 
 namespace {
 
-template <class M>
+template <class S, class M>
 struct Scratch {
   alignas(64) typename M::Left queries[kQueries * kMaxDim / M::kDepth];
   alignas(64) typename M::Right keys[kTile * kMaxDim / M::kDepth];    // (dim / depth, keys)
   alignas(64) typename M::Right values[kTile * kMaxDim / M::kDepth];  // (keys / depth, dim)
   alignas(64) typename M::Left weights[kRows * kTile / M::kDepth];
+  alignas(64) S turned[2][kTile * kMaxDim];  // keys and values that were bytes
   alignas(64) float scores[kRows * kTile];
   alignas(64) float output[kQueries * kMaxDim];
   alignas(64) Vec total[kQueries];
@@ -101,6 +104,17 @@ template <class S>
 void lay_values(float* to, const S* const* rows, int64_t count, int64_t dim) {
   for (int64_t key = 0; key < kTile; ++key)
     for (int64_t i = 0; i < dim; i += kWidth) store(to + key * dim + i, key < count ? load(rows[key] + i) : Vec{});
+}
+
+// Bytes times their scales: one for each number, or one for all.
+template <class S>
+void turn_row(S* to, const int8_t* from, const float* scales, int64_t dim) {
+  for (int64_t i = 0; i < dim; i += kWidth) store(to + i, load(from + i) * load(scales + i));
+}
+
+template <class S>
+void turn_row(S* to, const int8_t* from, float scale, int64_t dim) {
+  for (int64_t i = 0; i < dim; i += kWidth) store(to + i, load(from + i) * scale);
 }
 
 template <class S>
@@ -192,8 +206,8 @@ void product(float* acc, const typename M::Left* a, int64_t a_stride, const type
 }
 
 // One query's scores to weights; its maximum, sum and output so far are carried on.
-template <class M>
-void weigh(Scratch<M>& s, int64_t query, int64_t row, int64_t first_key, float scale, int64_t dim) {
+template <class S, class M>
+void weigh(Scratch<S, M>& s, int64_t query, int64_t row, int64_t first_key, float scale, int64_t dim) {
   float* scores = s.scores + row * kTile;
   const int64_t visible = s.visible[query] - first_key;
   for (int64_t key = std::max<int64_t>(0, visible); key < kTile; ++key) scores[key] = kNone;
@@ -221,19 +235,87 @@ void weigh(Scratch<M>& s, int64_t query, int64_t row, int64_t first_key, float s
 }
 
 // R queries against the keys that are laid out.
-template <class M, int R>
-void attend_rows(Scratch<M>& s, int64_t query, int64_t first_key, float scale, int64_t dim) {
+template <class S, class M, int R>
+void attend_rows(Scratch<S, M>& s, int64_t query, int64_t first_key, float scale, int64_t dim) {
   const int64_t steps = dim / M::kDepth;
   product<M, R>(s.scores, s.queries + query * steps, steps, s.keys, kTile, steps, false);
-  for (int r = 0; r < R; ++r) weigh<M>(s, query + r, r, first_key, scale, dim);
+  for (int r = 0; r < R; ++r) weigh<S, M>(s, query + r, r, first_key, scale, dim);
   product<M, R>(s.output + query * dim, s.weights, kTile / M::kDepth, s.values, dim, kTile / M::kDepth, true);
 }
 
+// The keys of an item where they lie.
+struct Run {
+  const Source& source;
+  const int64_t* pieces;
+  int64_t head, head_stride, piece_tokens, dim;
+
+  Run(const AttentionArgs& args, const Item& item)
+      : source(args.sources[args.groups[item.group].source]),
+        pieces(args.pieces + args.groups[item.group].pieces),
+        head(item.head),
+        head_stride(args.groups[item.group].head_stride),
+        piece_tokens(args.groups[item.group].piece_tokens),
+        dim(args.dim) {}
+
+  bool is_bytes() const { return source.key_scales != nullptr; }
+
+  int64_t locate(int64_t key) const {
+    return pieces[key / piece_tokens] + head * head_stride + key % piece_tokens * dim;
+  }
+  const float* key_scales(int64_t key) const {
+    const int64_t tiles = (piece_tokens + kTile - 1) / kTile;
+    return source.key_scales + (head * tiles + key / kTile) * dim;
+  }
+  float value_scale(int64_t key) const { return source.value_scales[head * piece_tokens + key]; }
+
+  // The keys after these come from memory while these are multiplied.
+  template <class T>
+  void fetch_next(int64_t first, int64_t end) const {
+    for (int64_t key = first + kTile; key < std::min(end, first + 2 * kTile); ++key) {
+      const int64_t at = locate(key);
+      fetch((const T*)source.keys + at, dim);
+      fetch((const T*)source.values + at, dim);
+    }
+  }
+};
+
+// Lays out a tile of keys and values from `first` on, which end before `end`.
 template <class S, class M>
-void attend(const AttentionArgs& args, const Item& item, Scratch<M>& s) {
+void lay_numbers(const Run& run, int64_t first, int64_t end, Scratch<S, M>& s) {
+  const int64_t count = std::min<int64_t>(kTile, end - first);
+  const S *keys[kTile], *values[kTile];
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = run.locate(first + i);
+    keys[i] = (const S*)run.source.keys + at;
+    values[i] = (const S*)run.source.values + at;
+  }
+  lay_keys(s.keys, keys, count, run.dim);
+  run.template fetch_next<S>(first, end);
+  lay_values(s.values, values, count, run.dim);
+}
+
+template <class S, class M>
+void lay_bytes(const Run& run, int64_t first, int64_t end, Scratch<S, M>& s) {
+  const int64_t count = std::min<int64_t>(kTile, end - first);
+  const S *keys[kTile], *values[kTile];
+  const float* scales = run.key_scales(first);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = run.locate(first + i);
+    S *key = s.turned[0] + i * run.dim, *value = s.turned[1] + i * run.dim;
+    turn_row(key, (const int8_t*)run.source.keys + at, scales, run.dim);
+    turn_row(value, (const int8_t*)run.source.values + at, run.value_scale(first + i), run.dim);
+    keys[i] = key;
+    values[i] = value;
+  }
+  lay_keys(s.keys, keys, count, run.dim);
+  run.template fetch_next<int8_t>(first, end);
+  lay_values(s.values, values, count, run.dim);
+}
+
+template <class S, class M>
+void attend(const AttentionArgs& args, const Item& item, Scratch<S, M>& s) {
   const int64_t dim = args.dim, group_heads = args.heads / args.kv_heads, steps = dim / M::kDepth;
   const int64_t queries = item.count * group_heads;
-  const Group& group = args.groups[item.group];
   const Reader* readers = args.readers + item.first;
   int64_t end = 0;
   for (int64_t q = 0; q < queries; ++q) {
@@ -247,33 +329,16 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<M>& s) {
   std::fill_n(s.total, queries, Vec{});
   std::fill_n(s.output, queries * dim, 0.0f);
   const float scale = kLog2e / std::sqrt(float(dim));
-  const S* key_source = (const S*)args.sources[group.source].keys;
-  const S* value_source = (const S*)args.sources[group.source].values;
-  const auto locate = [&](int64_t key) {
-    const int64_t piece = key / group.piece_tokens, inside = key % group.piece_tokens;
-    return args.pieces[group.pieces + piece] + item.head * group.head_stride + inside * dim;
-  };
+  const Run run(args, item);
   for (int64_t first = item.begin; first < end; first += kTile) {
-    const int64_t count = std::min<int64_t>(kTile, end - first);
-    const int64_t ahead = std::min<int64_t>(kTile, end - first - count);
-    const S *keys[kTile], *values[kTile];
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = locate(first + i);
-      keys[i] = key_source + at;
-      values[i] = value_source + at;
-    }
-    lay_keys(s.keys, keys, count, dim);
-    // the next keys come from memory while these are multiplied
-    for (int64_t i = 0; i < ahead; ++i) {
-      const int64_t at = locate(first + kTile + i);
-      fetch(key_source + at, dim);
-      fetch(value_source + at, dim);
-    }
-    lay_values(s.values, values, count, dim);
+    if (run.is_bytes())
+      lay_bytes(run, first, end, s);
+    else
+      lay_numbers(run, first, end, s);
     int64_t q = 0;
-    for (; q + kRows <= queries; q += kRows) attend_rows<M, kRows>(s, q, first, scale, dim);
-    for (; q + 3 <= queries; q += 3) attend_rows<M, 3>(s, q, first, scale, dim);
-    for (; q < queries; ++q) attend_rows<M, 1>(s, q, first, scale, dim);
+    for (; q + kRows <= queries; q += kRows) attend_rows<S, M, kRows>(s, q, first, scale, dim);
+    for (; q + 3 <= queries; q += 3) attend_rows<S, M, 3>(s, q, first, scale, dim);
+    for (; q < queries; ++q) attend_rows<S, M, 1>(s, q, first, scale, dim);
   }
   for (int64_t q = 0; q < queries; ++q) {
     const int64_t head = item.head * group_heads + q % group_heads;
@@ -318,7 +383,7 @@ template <class S, class M>
 void run(const AttentionArgs& args) {
   for (int64_t row = 0; row < args.rows; ++row) write_row<S>(args, row);
   pool().run(args.threads, args.num_items, [&](int64_t i) {
-    static thread_local Scratch<M> scratch;
+    static thread_local Scratch<S, M> scratch;
     attend<S, M>(args, args.items[i], scratch);
   });
   const int64_t blocks = (args.rows + kMergedRows - 1) / kMergedRows;

@@ -60,20 +60,30 @@ def _rotates(kernels: Kernels, dtype: torch.dtype, random: torch.Generator) -> b
 
 
 def _attends(kernels: Kernels, dtype: torch.dtype, random: torch.Generator) -> bool:
-    """Two query heads on one KV head of 32, 70 keys, the last of them new; the sequence's block is the whole cache."""
+    """Two query heads on one KV head of 32: 70 keys of the cache, the last of them new, whose block is the whole cache,
+    and a pack of 70 in bytes."""
     keys, values = (torch.randn(1, 70, 32, generator=random).to(dtype) for _ in range(2))
+    numbers = [torch.randint(-127, 128, (1, 70, 32), generator=random, dtype=torch.int8) for _ in range(2)]
+    key_scales, value_scales = (torch.rand(1, size, 32, generator=random) / 64 for size in (2, 70))
     query = torch.randn(1, 2, 32, generator=random).to(dtype)
     cached, held = keys.clone(), values.clone()
     cached[:, -1], held[:, -1] = 0, 0
-    out, outputs, sums = torch.empty(1, 2, 32, dtype=dtype), torch.empty(1, 2, 32), torch.empty(1, 2, 2)
-    arrays = [[cached.data_ptr(), held.data_ptr()], [69 * 32], [0, 70 * 32, 70, 0], [0], [0, 0, 0, 1, 0, 70, 0]]
-    tensors = [torch.tensor(array) for array in (*arrays, [0, 70, 0], [0, 1])]
+    out, outputs, sums = torch.empty(1, 2, 32, dtype=dtype), torch.empty(2, 2, 32), torch.empty(2, 2, 2)
+    value_scales = value_scales[:, :, 0].contiguous()
+    bytes_at = [part.data_ptr() for part in (*numbers, key_scales, value_scales)]
+    runs = [[0, 70 * 32, 70, 0, 1, 70 * 32, 70, 1], [0, 0], [0, 0, 0, 1, 0, 70, 0, 1, 0, 1, 1, 0, 70, 0]]
+    arrays = [[cached.data_ptr(), held.data_ptr(), 0, 0, *bytes_at], [69 * 32], *runs, [0, 70, 0, 0, 70, 1], [0, 2]]
+    tensors = [torch.tensor(array) for array in arrays]
     names = ("sources", "written", "groups", "pieces", "items", "readers", "states")
     args = AttentionArgs(**{name: tensor.data_ptr() for name, tensor in zip(names, tensors, strict=True)})
     args.queries, args.new_keys, args.new_values = query.data_ptr(), keys[:, -1].data_ptr(), values[:, -1].data_ptr()
     args.out, args.outputs, args.sums = out.data_ptr(), outputs.data_ptr(), sums.data_ptr()
     args.query_stride, args.key_stride, args.value_stride, args.cache_head_stride = 64, 32, 32, 70 * 32
-    args.rows, args.num_items, args.heads, args.kv_heads, args.dim, args.threads = 1, 1, 2, 1, 32, 1
+    args.rows, args.num_items, args.heads, args.kv_heads, args.dim, args.threads = 1, 2, 2, 1, 32, 1
     kernels.attend(dtype, args)
-    expected = F.scaled_dot_product_attention(query.float().transpose(0, 1), keys.float(), values.float())
+    seen = (
+        torch.cat((keys.float(), numbers[0] * key_scales.repeat_interleave(64, 1)[:, :70]), 1),
+        torch.cat((values.float(), numbers[1] * value_scales[:, :, None]), 1),
+    )
+    expected = F.scaled_dot_product_attention(query.float().transpose(0, 1), *seen)
     return torch.equal(cached, keys) and torch.equal(held, values) and _close(out, expected.transpose(0, 1))

@@ -17,6 +17,7 @@ typedef float Vec __attribute__((vector_size(4 * kWidth)));
 typedef int32_t IntVec __attribute__((vector_size(4 * kWidth)));
 typedef uint32_t BitVec __attribute__((vector_size(4 * kWidth)));
 typedef uint16_t HalfVec __attribute__((vector_size(2 * kWidth)));
+typedef int8_t ByteVec __attribute__((vector_size(kWidth)));
 
 using Bf16 = uint16_t;
 
@@ -30,6 +31,12 @@ inline Vec load(const Bf16* p) {
   HalfVec h;
   std::memcpy(&h, p, sizeof h);
   return (Vec)(__builtin_convertvector(h, BitVec) << 16);
+}
+
+inline Vec load(const int8_t* p) {
+  ByteVec b;
+  std::memcpy(&b, p, sizeof b);
+  return __builtin_convertvector(__builtin_convertvector(b, IntVec), Vec);
 }
 
 inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }

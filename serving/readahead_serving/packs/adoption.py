@@ -17,7 +17,7 @@ from readahead_serving.packs.source import PackTokens
 log = logging.getLogger(__name__)
 
 
-def adopt(store: PackStore, identity: PackIdentity, token_bytes: int) -> dict[str, PackRecord]:
+def adopt(store: PackStore, identity: PackIdentity) -> dict[str, PackRecord]:
     """Every pack whose texts are there. One whose KV may not be used is stale, with the reason; the blocks themselves
     are proved when they are first loaded. Blocks: call it in a thread."""
     found = {}
@@ -28,12 +28,12 @@ def adopt(store: PackStore, identity: PackIdentity, token_bytes: int) -> dict[st
             log.warning("pack %s is left alone: what it was made from cannot be read: %s", pack_id, error)
             continue
         record.used_at = store.used_at(pack_id)
-        _adopt_version(store, record, identity, token_bytes)
+        _adopt_version(store, record, identity)
         found[pack_id] = record
     return found
 
 
-def _adopt_version(store: PackStore, record: PackRecord, identity: PackIdentity, token_bytes: int) -> None:
+def _adopt_version(store: PackStore, record: PackRecord, identity: PackIdentity) -> None:
     folders = [entry for entry in store.folder(record.pack_id).iterdir() if entry.is_dir()]
     reason = "unbuilt: it was never built to the end"
     for folder in sorted(folders):
@@ -48,7 +48,7 @@ def _adopt_version(store: PackStore, record: PackRecord, identity: PackIdentity,
             continue
         record.tokens = PackTokens(token_ids=tokens, documents=manifest.documents)
         record.version, record.state, record.on_disk = folder.name, PackState.ON_DISK, True
-        record.tokens_done, record.nbytes = len(tokens), len(tokens) * token_bytes
+        record.tokens_done, record.nbytes = len(tokens), manifest.kv_bytes
         return
     record.state, record.reason = PackState.STALE, reason
 

@@ -54,7 +54,7 @@ class PackBuilder:
             window = self._model.window
             self.fail(record, f"too_large: its {len(token_ids)} tokens leave no room in the window of {window}")
             return
-        record.nbytes = len(token_ids) * self._model.token_bytes
+        record.nbytes = self._model.size.nbytes(len(token_ids))
         record.version = version_of(self._model.identity, token_ids)
         folder = await self._folder_for(record)
         await self._load_base(record)
@@ -89,7 +89,7 @@ class PackBuilder:
 
     async def _make_disk_room(self, record: PackRecord) -> bool:
         """Drops the KV of packs that were used longest ago and are in no memory, until there is room."""
-        needed = record.nbytes + 4 * record.num_tokens + self._model.num_blocks * PAGE_BYTES + MANIFEST_BYTES
+        needed = record.nbytes + 4 * record.num_tokens + self._model.size.num_blocks * PAGE_BYTES + MANIFEST_BYTES
         idle = (r for r in self._records.values() if r.state is PackState.ON_DISK and not r.options.pin)
         for victim in sorted(idle, key=lambda r: r.used_at):
             if await asyncio.to_thread(self._store.has_room, needed):

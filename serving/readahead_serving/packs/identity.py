@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from readahead_serving.engine.kv.pack_manifest import PackIdentity
+from readahead_serving.engine.kv.pack_manifest import LAYOUT, PackIdentity
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.tokenizer import Tokenizer
 
@@ -17,7 +17,7 @@ _SAMPLE_BYTES = 64 << 10
 
 
 def pack_identity(
-    path: Path, config: ModelConfig, tokenizer: Tokenizer, *, dtype: str, weights: str = ""
+    path: Path, config: ModelConfig, tokenizer: Tokenizer, *, dtype: str, weights: str = "", layout: str = LAYOUT
 ) -> PackIdentity:
     """The identity of packs made by a model.
 
@@ -31,6 +31,7 @@ def pack_identity(
         rope=_digest(msgspec.json.encode((config.rope_theta, config.rope_scaling, config.head_dim))),
         dtype=dtype,
         weights=weights,
+        layout=layout,
     )
 
 

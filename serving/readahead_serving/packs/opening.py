@@ -6,11 +6,12 @@ import asyncio
 from pathlib import Path
 
 from readahead_serving.backends.native import NativeEngine
+from readahead_serving.engine.kv.pack_manifest import BYTES_LAYOUT, LAYOUT
 from readahead_serving.engine.kv.pack_policy import PackPolicy
 from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.model.metadata import load_config
 from readahead_serving.model.tokenizer import Tokenizer
-from readahead_serving.packs.estimate import bytes_per_token
+from readahead_serving.packs.estimate import PackSize
 from readahead_serving.packs.identity import pack_identity
 from readahead_serving.packs.pack_model import PackModel
 from readahead_serving.packs.shelf import PackShelf
@@ -21,13 +22,18 @@ async def open_shelf(settings: ServingSettings, path: Path, tokenizer: Tokenizer
     """The packs of a running engine, those on disk adopted."""
     config = await asyncio.to_thread(load_config, path)
     identity = await asyncio.to_thread(
-        pack_identity, path, config, tokenizer, dtype=settings.dtype, weights=settings.weights
+        pack_identity,
+        path,
+        config,
+        tokenizer,
+        dtype=settings.dtype,
+        weights=settings.weights,
+        layout=BYTES_LAYOUT if settings.pack_kv == "int8" else LAYOUT,
     )
     model = PackModel(
         identity=identity,
         encoder=tokenizer,
-        token_bytes=bytes_per_token(config, identity),
-        num_blocks=2 * config.num_layers,
+        size=PackSize.of(config, identity),
         window=engine.max_model_len,
         chunk_tokens=settings.prefill_chunk_tokens,
         stats=engine.stats,

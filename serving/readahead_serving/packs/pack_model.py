@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from readahead_serving.engine.kv.pack_manifest import PackIdentity
 from readahead_serving.engine.request import EngineStats
+from readahead_serving.packs.estimate import PackSize
 from readahead_serving.packs.source import ChatEncoder
 
 
@@ -16,9 +17,7 @@ class PackModel:
 
     identity: PackIdentity
     encoder: ChatEncoder
-    token_bytes: int
-    num_blocks: int
-    """Of a pack on disk: each begins a page."""
+    size: PackSize
     window: int
     """Tokens of prompt and completion together."""
     chunk_tokens: int

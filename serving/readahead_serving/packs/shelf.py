@@ -92,7 +92,7 @@ class PackShelf:
 
     async def start(self) -> None:
         """Takes over what is on disk, and begins to build what is not, or not for this model."""
-        self._records.update(await asyncio.to_thread(adopt, self._store, self._model.identity, self._model.token_bytes))
+        self._records.update(await asyncio.to_thread(adopt, self._store, self._model.identity))
         for record in self._records.values():
             if not record.is_ready:
                 self._enqueue(record)
@@ -254,7 +254,8 @@ class PackShelf:
     def _estimate(self, tokens: int) -> PackEstimate:
         if tokens >= self._model.window:
             raise PackTooLarge(tokens, self._model.window)
-        return estimate(tokens, self._model.token_bytes, self._model.stats().costs, self._model.chunk_tokens)
+        nbytes = self._model.size.nbytes(tokens)
+        return estimate(tokens, nbytes, self._model.stats().costs, self._model.chunk_tokens)
 
     def _enqueue(self, record: PackRecord) -> None:
         self._queue.put_nowait(record.pack_id)

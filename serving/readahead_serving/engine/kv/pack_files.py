@@ -62,10 +62,19 @@ def map_pack(folder: Path) -> PackKV:
     tokens = np.fromfile(folder / TOKENS, dtype="<i4").tolist()
     # A private mapping: the file stays as it is whatever is done to the tensors.
     raw = torch.from_file(str(folder / BLOCKS), shared=False, size=manifest.block_file_bytes, dtype=torch.uint8)
-    shape = (manifest.num_kv_heads, manifest.num_tokens, manifest.head_dim)
-    dtype: torch.dtype = getattr(torch, manifest.identity.dtype)
-    tensors = [raw[b.offset : b.offset + b.nbytes].view(dtype).view(shape) for b in manifest.blocks]
-    return PackKV(token_ids=tokens, keys=tensors[::2], values=tensors[1::2])
+    blocks = [raw[block.offset : block.offset + block.nbytes] for block in manifest.blocks]
+    heads, count, dim = shape = manifest.num_kv_heads, manifest.num_tokens, manifest.head_dim
+    if not manifest.is_bytes:
+        dtype: torch.dtype = getattr(torch, manifest.identity.dtype)
+        tensors = [block.view(dtype).view(shape) for block in blocks]
+        return PackKV(tokens, tensors[::2], tensors[1::2])
+    return PackKV(
+        tokens,
+        [block.view(torch.int8).view(shape) for block in blocks[::4]],
+        [block.view(torch.int8).view(shape) for block in blocks[2::4]],
+        [block.view(torch.float32).view(heads, -1, dim) for block in blocks[1::4]],
+        [block.view(torch.float32).view(heads, count) for block in blocks[3::4]],
+    )
 
 
 def _write_files(folder: Path, kv: PackKV, identity: PackIdentity, documents: Sequence[DocumentSpan]) -> PackManifest:
@@ -85,19 +94,19 @@ def _write_files(folder: Path, kv: PackKV, identity: PackIdentity, documents: Se
         documents=list(documents),
         blocks=blocks,
     )
+    assert manifest.is_bytes == kv.is_bytes
     _write(folder / MANIFEST, encode_manifest(manifest))
     return manifest
 
 
 def _write_blocks(file: BinaryIO, kv: PackKV) -> Iterator[Block]:
     offset = 0
-    for keys, values in zip(kv.keys, kv.values, strict=True):
-        for tensor in (keys, values):
-            file.seek(offset)
-            data = _bytes(tensor)
-            file.write(data)
-            yield Block(offset, data.nbytes, hashlib.sha256(data).hexdigest())
-            offset += -(-data.nbytes // PAGE_BYTES) * PAGE_BYTES
+    for tensor in kv.tensors():
+        file.seek(offset)
+        data = _bytes(tensor)
+        file.write(data)
+        yield Block(offset, data.nbytes, hashlib.sha256(data).hexdigest())
+        offset += -(-data.nbytes // PAGE_BYTES) * PAGE_BYTES
 
 
 def _bytes(tensor: Tensor) -> memoryview:

@@ -12,6 +12,11 @@ FORMAT_VERSION = 1
 PAGE_BYTES = 4096
 """Blocks begin at multiples of it, so that each can be mapped."""
 LAYOUT = "layer:keys,values:(kv_heads,tokens,head_dim):little"
+BYTES_LAYOUT = (
+    "layer:keys,key_scales,values,value_scales:int8(kv_heads,tokens,head_dim),f32(kv_heads,groups of 64,head_dim),"
+    "int8(kv_heads,tokens,head_dim),f32(kv_heads,tokens):little"
+)
+"""Of packs whose keys and values are bytes: see `pack_bytes`."""
 MANIFEST, TOKENS, BLOCKS = "manifest.json", "tokens.i32", "kv.bin"
 _READ_BYTES = 1 << 20
 
@@ -49,7 +54,7 @@ class DocumentSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a pack's folder. Blocks are a layer's keys, then its values, layer by layer."""
+    """The contents of a pack's folder. Blocks are the parts of a layer, layer by layer."""
 
     format: int
     identity: PackIdentity
@@ -63,6 +68,20 @@ class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def block_file_bytes(self) -> int:
         return max(block.offset + block.nbytes for block in self.blocks)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of keys and values, scales included."""
+        return sum(block.nbytes for block in self.blocks)
+
+    @property
+    def is_bytes(self) -> bool:
+        return self.identity.layout == BYTES_LAYOUT
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The blocks of each layer, in order."""
+        return ("keys", "key scales", "values", "value scales") if self.is_bytes else ("keys", "values")
 
 
 class _Sealed(msgspec.Struct, frozen=True):
@@ -146,8 +165,9 @@ def verify(folder: Path, identity: PackIdentity) -> PackManifest:
             for number, block in enumerate(manifest.blocks):
                 file.seek(block.offset)
                 if _digest(file.read, block.nbytes) != block.sha256:
-                    part = "values" if number % 2 else "keys"
-                    raise PackRefused("damaged", f"the {part} of layer {number // 2} are not what was written")
+                    layer, part = divmod(number, len(manifest.parts))
+                    what = f"the {manifest.parts[part]} of layer {layer}"
+                    raise PackRefused("damaged", f"{what} are not what was written")
     except OSError as error:
         raise PackRefused("damaged", f"it cannot be read ({error.strerror})") from error
     return manifest
