@@ -70,7 +70,7 @@ def keeps_hyphen(first: str, second: str) -> bool:
 
 def count_unusable(raw: str) -> int:
     """Characters that mean nothing: controls, private use, replacement characters, glyph names for text."""
-    glyph_names = sum(len(name) for name in _GLYPH_NAMES.findall(raw))
+    glyph_names = sum(len(name) for name in _GLYPH_NAMES.findall(raw)) if "(cid:" in raw or "/" in raw else 0
     return glyph_names + len(_UNUSABLE.findall(raw))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 
@@ -65,9 +65,10 @@ class PageGeometry:
         left, top, right, bottom = (corners[side::4] for side in range(4))
         if self.rotation:
             return map(self.shown, left, bottom, right, top)
-        # Most pages: the same as `shown`, without a call for each of thousands of words.
+        # Most pages: the same as `shown`, without a call of Python for each of thousands of words.
         x, y = self.left, self.top
-        return map(Rect, [v - x for v in left], [y - v for v in top], [v - x for v in right], [y - v for v in bottom])
+        edges = [v - x for v in left], [y - v for v in top], [v - x for v in right], [y - v for v in bottom]
+        return map(partial(tuple.__new__, Rect), zip(*edges, strict=True))
 
 
 def upright(box: Rect, turn: int, width: float, height: float) -> Rect:

@@ -26,8 +26,9 @@ MAX_MIXED = 0.25
 # Words in capitals are left out: they may be abbreviations or part numbers.
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]{3,}(?![A-Za-z])")
 _WITHOUT_VOWEL = re.compile(r"(?<![A-Za-z])[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{3,}(?![A-Za-z])")
-_LETTER = re.compile(r"[A-Za-z]")
-_VOWEL = re.compile(r"[aeiouyAEIOUY]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
+_NO_VOWELS = bytes(code for code in range(128) if chr(code) not in "aeiouyAEIOUY")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _HIGH_LATIN = re.compile("[\u00a1-\u00ff]")
 _ANY_LETTER = re.compile(r"[^\W\d_]")
@@ -40,26 +41,35 @@ _ALPHABETS = frozenset({"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "HEBREW", "ARA
 def is_garbled(text: str) -> bool:
     """Whether a page's text, as extracted, is letters without a meaning."""
     sample = text[:SAMPLE_CHARACTERS]
-    if not sample.isascii():
-        letters = len(_ANY_LETTER.findall(sample))
-        if _is_mojibake(sample, letters) or _mixes_alphabets(sample):
+    ascii_part = sample.encode("ascii", "ignore")
+    ascii_letters = len(ascii_part.translate(None, _NO_LETTERS))
+    if len(ascii_part) < len(sample):
+        others = "".join(_NOT_ASCII.findall(sample))
+        letters = ascii_letters + len(_ANY_LETTER.findall(others))
+        if _is_mojibake(others, letters) or _mixes_alphabets(sample, others):
             return True
         # In a text of another script, abbreviations are all the Latin letters that there are.
-        if 2 * len(_LETTER.findall(sample)) < letters:
+        if 2 * ascii_letters < letters:
             return False
-        sample = _ACCENT.sub("", unicodedata.normalize("NFD", sample))
-    words = len(_WORD.findall(sample))
-    if words < MIN_WORDS or len(_WITHOUT_VOWEL.findall(sample)) < MAX_WITHOUT_VOWEL * words:
+        ascii_part += unicodedata.normalize("NFD", others).encode("ascii", "ignore")
+    if _has_vowels(ascii_part):  # first, because nearly every page has
         return False
-    return len(_VOWEL.findall(sample)) < MIN_VOWELS * len(_LETTER.findall(sample))
+    plain = _ACCENT.sub("", unicodedata.normalize("NFD", sample))
+    words = len(_WORD.findall(plain))
+    return words >= MIN_WORDS and len(_WITHOUT_VOWEL.findall(plain)) >= MAX_WITHOUT_VOWEL * words
 
 
-def _is_mojibake(sample: str, letters: int) -> bool:
-    return letters >= 4 * MIN_WORDS and len(_HIGH_LATIN.findall(sample)) > MAX_HIGH_LATIN * letters
+def _has_vowels(letters: bytes) -> bool:
+    """As many as a language has."""
+    return len(letters.translate(None, _NO_VOWELS)) >= MIN_VOWELS * len(letters.translate(None, _NO_LETTERS))
 
 
-def _mixes_alphabets(sample: str) -> bool:
-    if not _MIXED_ALPHABETS.search(sample):
+def _is_mojibake(others: str, letters: int) -> bool:
+    return letters >= 4 * MIN_WORDS and len(_HIGH_LATIN.findall(others)) > MAX_HIGH_LATIN * letters
+
+
+def _mixes_alphabets(sample: str, others: str) -> bool:
+    if not _MIXED_ALPHABETS.search(others):
         return False
     words = [word for word in _FOREIGN_WORD.findall(sample) if not word.isascii()]
     if len(words) < MIN_WORDS:

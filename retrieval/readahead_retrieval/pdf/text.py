@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -27,8 +28,7 @@ MAX_CHARACTERS = 400_000
 # Scripts that write without spaces are cut into short runs, so that a quote can be marked inside a line.
 _CJK = "\u2e80-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
 _TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|{HYPHEN_MARK}")
-# PDFium writes no line break after the mark of a hyphenated line end: the mark itself is the break.
-_LINES = re.compile(rf"[^\n{HYPHEN_MARK}]*{HYPHEN_MARK}?")
+_CUT_ELSEWHERE = re.compile(f"[{_CJK}{HYPHEN_MARK}]")
 
 _BOLD_NAMES = (b"bold", b"black", b"heavy", b"demi", b"-medi", b"cmbx")
 
@@ -44,8 +44,17 @@ _get_rect = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, ctypes.c_int, _ADDRESS, _AD
 )
 
 
-_Token = tuple[int, str]
-"""Index of its first character, and what PDFium wrote."""
+_USHORTS = ctypes.POINTER(ctypes.c_ushort)
+
+
+@lru_cache(maxsize=64)
+def _array_type(length: int) -> type[ctypes.Array[ctypes.c_double]]:
+    return ctypes.c_double * length
+
+
+def _doubles(length: int) -> ctypes.Array[ctypes.c_double]:
+    """At least so many; of few lengths, because each makes a type of its own."""
+    return _array_type(1 << length.bit_length())()
 
 
 class PageTooLarge(Exception):
@@ -75,25 +84,38 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
     if count > MAX_CHARACTERS:
         raise PageTooLarge(f"{count} characters on one page")
     text = _page_text(textpage, count)
+    lines = [tokens for tokens in map(_tokenizer(text), _lines(text)) if tokens]
     glyphs = _Glyphs(textpage, geometry)
-    lines = [_tokens(text, line) for line in _LINES.finditer(text)]
-    boxes = iter(glyphs.boxes([token for line in lines for token in line]))
+    starts, boxes = glyphs.places(text, [token for tokens in lines for token in tokens])
     words: list[RawWord] = []
-    for line in lines:
-        if line:
-            words += _line_words(line, glyphs, boxes)
+    first = 0
+    for tokens in lines:
+        end = first + len(tokens)
+        words += _line_words(tokens, starts[first:end], boxes[first:end], glyphs)
+        first = end
     return PageWords(words, sum(map(len, text.split())), count_unusable(text), is_garbled(text))
 
 
-def _tokens(text: str, line: re.Match[str]) -> list[_Token]:
-    return [(token.start(), token.group()) for token in _TOKENS.finditer(text, *line.span())]
+def _lines(text: str) -> list[str]:
+    """PDFium writes no line break after the mark of a hyphenated line end: the mark itself is the break."""
+    if HYPHEN_MARK in text:
+        return text.replace(HYPHEN_MARK, f"{HYPHEN_MARK}\n").split("\n")
+    return text.split("\n")
 
 
-def _line_words(tokens: Sequence[_Token], glyphs: _Glyphs, boxes: Iterator[Rect | None]) -> Iterator[RawWord]:
+def _tokenizer(text: str) -> Callable[[str], list[str]]:
+    """What cuts the lines of this page; most pages have nothing but spaces to cut at."""
+    return str.split if text.isascii() or not _CUT_ELSEWHERE.search(text) else _TOKENS.findall
+
+
+def _line_words(
+    tokens: Sequence[str], starts: Sequence[int], boxes: Sequence[Rect | None], glyphs: _Glyphs
+) -> Iterator[RawWord]:
     # One look at the longest word tells the style of the line: a first character may be a footnote's mark.
-    size, bold, turn = glyphs.style(max(tokens, key=_length)[0])
+    longest = max(tokens, key=len)
+    size, bold, turn = glyphs.style(starts[tokens.index(longest)])
     end = -1
-    for (start, token), box in zip(tokens, boxes, strict=False):  # the boxes of later lines are left
+    for token, start, box in zip(tokens, starts, boxes, strict=True):
         plain = token.isascii() and token.isalnum()  # most words
         text = token if plain else clean_word(token)
         if text and box is not None:
@@ -102,15 +124,12 @@ def _line_words(tokens: Sequence[_Token], glyphs: _Glyphs, boxes: Iterator[Rect 
         end = start + len(token)
 
 
-def _length(token: _Token) -> int:
-    return len(token[1])
-
-
 def _page_text(textpage: pdfium.PdfTextPage, count: int) -> str:
     """The page's characters, one code point for each of PDFium's, so that indexes agree."""
-    buffer = (ctypes.c_ushort * (2 * count + 2))()
-    written = raw.FPDFText_GetText(textpage.raw, 0, count, buffer)
-    text = bytes(memoryview(buffer)[: max(written - 1, 0)]).decode("utf-16-le", errors="surrogatepass")
+    buffer = _doubles((count + 3) // 4 + 1)  # of eight bytes each; a character takes four at most
+    written = raw.FPDFText_GetText(textpage.raw, 0, count, ctypes.cast(buffer, _USHORTS))
+    data = ctypes.string_at(buffer, 2 * max(written - 1, 0))
+    text = data.decode("utf-16-le", errors="surrogatepass")
     if len(text) == count:
         return text
     # PDFium leaves control characters out of the bulk call, which would shift the indexes after them.
@@ -137,24 +156,33 @@ class _Glyphs:
         self._font_flags = ctypes.c_int()
         self._bold: dict[bytes, bool] = {}
 
-    def boxes(self, tokens: Sequence[_Token]) -> list[Rect | None]:
-        """For each the smallest box around its ink; None where none of it is visible."""
-        corners = (ctypes.c_double * (4 * len(tokens)))()
-        page, at = self._address, ctypes.addressof(corners)
+    def places(self, text: str, tokens: Sequence[str]) -> tuple[list[int], list[Rect | None]]:
+        """Of the words of a page in order: where each begins in its text, and the smallest box around its ink.
+
+        None is the box of a word of which nothing is visible.
+        """
+        corners = _doubles(4 * len(tokens))
+        page, at, find = self._address, ctypes.addressof(corners), text.find
+        starts: list[int] = []
         nowhere: list[int] = []
-        for index, (start, token) in enumerate(tokens):
-            parts = _count_rects(page, start, len(token))
+        end = 0
+        for token in tokens:
+            start = find(token, end)  # only white space stands between
+            length = len(token)
+            end = start + length
+            parts = _count_rects(page, start, length)
             if parts:
                 _get_rect(page, 0, at, at + _DOUBLE, at + 2 * _DOUBLE, at + 3 * _DOUBLE)
                 if parts > 1:
-                    self._widen(corners, 4 * index, parts)
+                    self._widen(corners, 4 * len(starts), parts)
             else:
-                nowhere.append(index)
+                nowhere.append(len(starts))
+            starts.append(start)
             at += 4 * _DOUBLE
-        boxes = self._geometry.visible(self._geometry.shown_all(corners[:]))
+        boxes = self._geometry.visible(self._geometry.shown_all(corners[: 4 * len(tokens)]))
         for index in nowhere:
             boxes[index] = None
-        return boxes
+        return starts, boxes
 
     def _widen(self, corners: ctypes.Array[ctypes.c_double], first: int, parts: int) -> None:
         """Makes the rectangle that begins at `first` hold all of those that were counted last."""
