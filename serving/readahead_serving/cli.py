@@ -181,13 +181,16 @@ async def _load(settings: ServingSettings, files: ModelFiles, models: Models) ->
 
 async def _load_language(settings: ServingSettings, path: Path, models: Models) -> None:
     tokenizer = await asyncio.to_thread(load_tokenizer, path)
+    warming = asyncio.create_task(asyncio.to_thread(tokenizer.warm_up))  # beside the loading of the model
     name = served_name(settings.model)
     if await asyncio.to_thread(needs_transformers, path):
         fallback = await TransformersEngine.start(settings, path, tokenizer)
+        await warming
         models.language = LanguageModel(name, fallback, tokenizer, fallback.max_model_len, backend="transformers")
         return
     engine = await NativeEngine.start(settings, path, tokenizer)
     packs = await open_shelf(settings, path, tokenizer, engine)
+    await warming
     models.language = LanguageModel(name, engine, tokenizer, engine.max_model_len, packs, structures=engine.structures)
 
 

@@ -38,13 +38,15 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineLoaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The model is in memory: requests may come."""
+    """The model is in memory and has been used once: requests may come."""
 
     vocab_size: int
     max_positions: int
     """Tokens of the model's context window."""
     kv_tokens_total: int
     """Tokens that the KV cache holds at most."""
+    warm_up_steps: int = 0
+    """Steps made before, so that no request waits for what only a first one needs."""
 
 
 class EngineFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):

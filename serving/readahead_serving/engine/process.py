@@ -36,6 +36,7 @@ from readahead_serving.engine.pack_worker import FinishPack, PackWorker, as_buil
 from readahead_serving.engine.request import AbortRequest, EngineStats, GenerationRequest
 from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.speculate import Speculation
+from readahead_serving.engine.warm_up import warm_up
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.kernels.opening import open_kernels
 from readahead_serving.model.config import ModelConfig
@@ -105,8 +106,10 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         tenant_share=config.tenant_share,
     )
     storage = KVStorage(num_blocks=num_blocks, **shape)
-    executor = Executor(model.decoder, storage, choose_attention(opened.kernels, model.config))
+    attention = choose_attention(opened.kernels, model.config)
+    executor = Executor(model.decoder, storage, attention)
     grammar, eos_ids = _grammar_compiler(path, model.config)
+    warm_up_steps = warm_up(model.decoder, attention)
     give_back_freed_memory()  # of what the model was converted from
     speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
     core = EngineCore(
@@ -116,6 +119,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
         vocab_size=model.config.vocab_size,
         max_positions=model.config.max_positions,
         kv_tokens_total=pool.tokens_total,
+        warm_up_steps=warm_up_steps,
     )
     return core, loaded
 
