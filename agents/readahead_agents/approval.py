@@ -14,6 +14,8 @@ class PendingCall:
 
     id: str
     tool: str
+    server: str
+    """The external server that it belongs to."""
     arguments: Mapping[str, Any]
     """In full: whoever approves approves these."""
 

@@ -70,6 +70,8 @@ class ApprovalRequired:
     approval: str
     """By which the decision names it."""
     tool: str
+    server: str
+    """The external server that it belongs to."""
     arguments: dict[str, Any]
     """In full."""
     timeout_s: float

@@ -135,13 +135,14 @@ class Executor:
     async def _refusal(self, step: Step, arguments: dict[str, Any]) -> ToolOutcome | None:
         """Asks for approval of a call; None where it was given."""
         assert self._approval is not None, "tools that need approval are offered only where somebody is asked"
-        call, timeout_s = PendingCall(f"apr_{secrets.token_hex(8)}", step.tool, arguments), self._approval.timeout_s
+        timeout_s, server = self._approval.timeout_s, self._tools[step.tool].server
+        call = PendingCall(f"apr_{secrets.token_hex(8)}", step.tool, server, arguments)
         with self._budget.waiting_for_people():
             # the decision is asked for first, so that whoever reads the event can answer it at once
             deciding = asyncio.create_task(self._approval.approver.decide(call, timeout_s))
             try:
                 await asyncio.sleep(0)
-                await self._emit(ApprovalRequired(step.id, call.id, step.tool, arguments, timeout_s))
+                await self._emit(ApprovalRequired(step.id, call.id, step.tool, server, arguments, timeout_s))
                 decision = await deciding
             finally:
                 deciding.cancel()

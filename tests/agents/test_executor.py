@@ -192,8 +192,8 @@ async def test_a_step_that_is_cancelled_while_it_waits_for_approval_asks_no_long
 
 async def test_a_call_expires_at_the_desk_when_nobody_speaks_and_the_first_word_counts() -> None:
     desk = ApprovalDesk()
-    assert await desk.wait("run_1", PendingCall("apr_1", "echo", {}), 0.01) is Decision.EXPIRED
-    waiting = asyncio.create_task(desk.wait("run_1", PendingCall("apr_2", "echo", {}), 60))
+    assert await desk.wait("run_1", PendingCall("apr_1", "echo", "other", {}), 0.01) is Decision.EXPIRED
+    waiting = asyncio.create_task(desk.wait("run_1", PendingCall("apr_2", "echo", "other", {}), 60))
     await asyncio.sleep(0)
     assert not desk.decide("run_2", "apr_2", approve=True) and not desk.decide("run_1", "apr_1", approve=True)
     assert desk.decide("run_1", "apr_2", approve=False) and not desk.decide("run_1", "apr_2", approve=True)

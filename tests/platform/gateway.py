@@ -24,11 +24,12 @@ from readahead_platform.gateway.page_links import PageLinks
 from readahead_platform.gateway.runs import open_runs
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
-from readahead_platform.packs.kb_packs import KbPacks
+from readahead_platform.packs.opening import open_packs
 from readahead_platform.ports import bind_gateway
 from readahead_platform.service import serving
 from readahead_platform.settings import GatewaySettings, Settings
 from readahead_platform.store.database import database_url, open_database
+from readahead_platform.web.app import mount
 from tests.platform.running import free_port
 from tests.retrieval.library_parts import TermEmbedder, opened
 from tests.retrieval.library_parts import settings as retrieval_settings
@@ -80,7 +81,11 @@ async def running_gateway(
     llm_url: str = "",
     mcp_servers: Sequence[McpServerSettings] = (),
     link_hosts: Sequence[str] = (),
+    page: bool = False,
 ) -> AsyncIterator[Gateway]:
+    """Args:
+    page: The web page too, of which a process can have one.
+    """
     settings = Settings(
         home=home,
         web=False,
@@ -96,7 +101,7 @@ async def running_gateway(
         tenants = TenantStore(database)
         upstream = LlmClient(llm_server.base_url, llm_server.api_key, Patience(idle_s=30, answer_s=30))
         stack.push_async_callback(upstream.close)
-        packs = KbPacks(library, upstream)
+        packs, pack_upkeep = open_packs(library, upstream, database)
         runs = await open_runs(settings)
         stack.push_async_callback(runs.close)
         conversations = await ConversationStore.open(database.url)
@@ -116,6 +121,7 @@ async def running_gateway(
             llm=upstream,
             llm_of=lambda _tenant: llm,
             packs=packs,
+            pack_upkeep=pack_upkeep,
             llm_server=llm_server,
             runs=runs,
             conversations=conversations,
@@ -125,8 +131,10 @@ async def running_gateway(
         )
         key, _ = await tenants.create_key("acme", admin=True)
         other_key, _ = await tenants.create_key("globex")
-        port = free_port()
-        await stack.enter_async_context(serving(create_app(context), bind_gateway("127.0.0.1", port), context.drain))
+        port, app = free_port(), create_app(context)
+        if page:
+            mount(app, context)
+        await stack.enter_async_context(serving(app, bind_gateway("127.0.0.1", port), context.drain))
         clients = await stack.enter_async_context(AsyncExitStack())
         yield Gateway(f"http://127.0.0.1:{port}", context, llm, key, other_key, clients)
 

@@ -205,7 +205,8 @@ async def test_a_call_that_may_change_something_waits_until_somebody_who_may_wri
         ):
             async with http.stream("POST", "/v1/agent/runs", json=asking) as response:
                 required = (await read(response, until="approval_required"))[-1][1]
-            assert (required["tool"], required["arguments"]) == ("log__enter", {"pump": "Halden"})
+            assert (required["tool"], required["server"]) == ("log__enter", "log")
+            assert required["arguments"] == {"pump": "Halden"}
             path = f"/v1/agent/runs/{required['run']}"
             waiting = (await http.get(path)).json()
             assert waiting["status"] == "running" and waiting["approvals"][0]["id"] == required["approval"]
@@ -237,7 +238,7 @@ async def at_a_terminal(gateway: Gateway, home: Path, *command: str) -> str:
     try:
         assert process.stderr is not None
         asked = await process.stderr.readuntil(b"[y/N]")
-        assert b'Call log__enter with {"pump": "Halden"}?' in asked
+        assert b'Call log__enter of the server log with {"pump": "Halden"}?' in asked
         os.write(master, b"y\n")
         shown, _ = await process.communicate()
     finally:

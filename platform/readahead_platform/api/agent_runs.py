@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
@@ -23,6 +23,7 @@ from readahead_platform.api.kb_chat_request import ChatMessage
 from readahead_platform.api.listing import Paging, list_page
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.auth import Key, Tenant, require_scope
+from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.sse import event_stream, frame
@@ -68,9 +69,7 @@ async def create_run(tenant: Tenant, key: Key, context: Context, body: RunReques
         highest = getattr(context.settings.agents, name)
         message = f"`limits.{name}` is {getattr(body.limits, name)}, and this server allows {highest} at most."
         raise ApiError(400, message, param=f"limits.{name}", code="invalid_value")
-    kb = await context.library.get_kb(tenant, body.kb)
-    request = body.model_dump(exclude={"stream"})
-    run = await context.runs.start(tenant, "run", request, lambda run: _events(context, run, kb.id, body))
+    run = await start_run(context, tenant, body)
     if body.stream:
         return await _stream(context, tenant, run.id, 0)
     return JSONResponse(run_object(run), 202)
@@ -119,6 +118,23 @@ async def run_events(
     return await _stream(context, tenant, run_id, last_event_id if last_event_id is not None else after)
 
 
+async def start_run(
+    context: GatewayContext, tenant: str, body: RunRequest, watch: Callable[[ChatEvent], None] | None = None
+) -> Run:
+    """Begins a run, for a key that may do what the body asks.
+
+    Args:
+        watch: Told of each event before it is kept.
+
+    Raises:
+        NotFound: The tenant has no such knowledge base.
+        TooManyRuns: The tenant, or everybody, has as many runs going as are allowed.
+    """
+    kb = await context.library.get_kb(tenant, body.kb)
+    request = body.model_dump(exclude={"stream"})
+    return await context.runs.start(tenant, "run", request, lambda run: _events(context, run, kb.id, body, watch))
+
+
 def run_object(run: Run) -> dict[str, Any]:
     outcome = dict(run.outcome or {})
     error = outcome.get("error")
@@ -134,12 +150,16 @@ def run_object(run: Run) -> dict[str, Any]:
     }
 
 
-async def _events(context: GatewayContext, run: Run, kb_id: str, body: RunRequest) -> AsyncGenerator[Event, None]:
+async def _events(
+    context: GatewayContext, run: Run, kb_id: str, body: RunRequest, watch: Callable[[ChatEvent], None] | None
+) -> AsyncGenerator[Event, None]:
     approver = context.runs.approvals.of(run.id) if body.approvals == "ask" else None
     options = AnswerOptions(top_k=body.top_k, profile=body.profile, limits=body.limits, approver=approver)
     began = time.monotonic()
     async with aclosing(context.chat.ask(run.tenant, kb_id, body.to_messages(), body.route, options)) as events:
         async for event in events:
+            if watch is not None:
+                watch(event)
             if isinstance(event, Answered):
                 cost = cost_object(event.usage, time.monotonic() - began)
                 yield {"type": "usage", **usage_object(event.usage), **cost}

@@ -55,7 +55,8 @@ def _events(client: GatewayClient, body: Mapping[str, Any]) -> Iterator[dict[str
 
 def _decide(client: GatewayClient, event: Mapping[str, Any]) -> None:
     arguments = json.dumps(event["arguments"])  # escapes what could write over the terminal
-    approve = typer.confirm(f"Call {event['tool']} with {arguments}?", default=False, err=True)
+    asked = f"Call {event['tool']} of the server {event['server']} with {arguments}?"
+    approve = typer.confirm(asked, default=False, err=True)
     try:
         client.post(f"{_RUNS}/{event['run']}/approvals/{event['approval']}", {"approve": approve})
     except CommandRefused as refusal:

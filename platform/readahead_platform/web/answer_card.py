@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import events, ui
 
+from readahead_platform.web.approvals_view import ApprovalsView, Decide
 from readahead_platform.web.elements import block, icon_button, text, toast
 from readahead_platform.web.prose import answer_html
 from readahead_platform.web.sources import Source, marks, number_sources
@@ -21,7 +22,7 @@ _MARK_CLICK = "(e) => { const b = e.target.closest('[data-source]'); if (b) emit
 class AnswerCard:
     """Draws a turn; `refresh` after each change of it."""
 
-    def __init__(self, turn: Turn, open_source: OpenSource, regenerate: Callable[[], Any]) -> None:
+    def __init__(self, turn: Turn, open_source: OpenSource, regenerate: Callable[[], Any], decide: Decide) -> None:
         self._turn = turn
         self._open_source = open_source
         self._sources: list[Source] = []
@@ -29,6 +30,7 @@ class AnswerCard:
         with block("ra-answer", "article").props('aria-label="Answer"') as self.root:
             self._route = block("ra-route")
             self._steps = StepsView(turn)
+            self._approvals = ApprovalsView(turn, decide)
             self._waiting = block("ra-waiting").props('role="status" aria-label="Working on the answer"')
             with self._waiting:
                 for _ in range(3):
@@ -54,6 +56,7 @@ class AnswerCard:
         self._error.text, self._error.visible = turn.error, bool(turn.error)
         self._actions.visible = turn.done
         self._steps.refresh()
+        self._approvals.refresh()
         drawn = (len(turn.citations), turn.route, turn.asked_as, turn.done, turn.covered, turn.stopped)
         if drawn != self._drawn:
             self._drawn = drawn

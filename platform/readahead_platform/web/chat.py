@@ -11,9 +11,10 @@ from nicegui import background_tasks, ui
 from readahead_platform.gateway.errors import to_api_error
 from readahead_platform.web.answer_card import AnswerCard, OpenSource
 from readahead_platform.web.composer import Composer
-from readahead_platform.web.elements import block, text
+from readahead_platform.web.elements import block, text, toast
+from readahead_platform.web.kept_run import answered_by_run, decided, may_be_asked
 from readahead_platform.web.suggestions import suggestions
-from readahead_platform.web.turns import Tab, Turn, messages_for
+from readahead_platform.web.turns import Approval, Tab, Turn, messages_for
 from readahead_platform.web.visitor import Visitor
 from readahead_platform.web.wording import problem_line
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
@@ -112,22 +113,34 @@ class Chat:
         except asyncio.CancelledError:
             turn.stopped = True
         except Exception as error:  # noqa: BLE001 - the top-level loop of an answer: any error becomes a sentence
-            turn.error = problem_line(to_api_error(error))
+            told = to_api_error(error)
+            turn.error = problem_line(told.code, told.message)
 
     async def _stream(self, kb: KnowledgeBase, earlier: list[Turn], turn: Turn) -> None:
-        visitor = self._visitor
-        if not await visitor.still_welcome():
+        visitor, route = self._visitor, self._tab.route
+        key = await visitor.key()
+        if key is None:
             turn.error = _SIGNED_OUT
             return
         messages = messages_for(earlier, turn.question)
-        async with aclosing(visitor.context.chat.ask(visitor.tenant, kb.id, messages, self._tab.route)) as stream:
+        if may_be_asked(visitor.context, key, route):
+            await answered_by_run(visitor, kb, messages, route, turn)
+            return
+        async with aclosing(visitor.context.chat.ask(visitor.tenant, kb.id, messages, route)) as stream:
             async for event in stream:
                 turn.apply(event)
 
     def _card(self, turn: Turn) -> None:
-        card = AnswerCard(turn, self._open_source, lambda: self.ask(turn.question))
+        card = AnswerCard(turn, self._open_source, lambda: self.ask(turn.question), self._decide)
         if not turn.done:
             self._growing.append(card)
+
+    async def _decide(self, turn: Turn, approval: Approval, approve: bool) -> None:
+        key = await self._visitor.key()
+        if key is None or "write" not in key.scopes:
+            toast(_SIGNED_OUT, bad=True)
+        elif not decided(self._visitor.context, turn, approval, approve=approve):
+            toast("It has been decided already.")
 
 
 def _lead(kb: KnowledgeBase | None, documents: Sequence[Document]) -> str:

@@ -7,8 +7,11 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from readahead_agents.approval import Decision
 from readahead_agents.events import (
     Answered,
+    ApprovalDecided,
+    ApprovalRequired,
     CitationFound,
     PlanMade,
     QuestionRewritten,
@@ -45,10 +48,23 @@ class Step:
 
 
 @dataclass(slots=True)
+class Approval:
+    """A call of another server's tool that waits, or waited, for somebody's word."""
+
+    asked: ApprovalRequired
+    decision: Decision | None = None
+    """None while it waits."""
+    decided_here: bool = False
+    """The word was given on this page."""
+
+
+@dataclass(slots=True)
 class Turn:
     """A question, and its answer as far as it has come."""
 
     question: str
+    run: str = ""
+    """The kept run that answers it; empty where its route asks for no word."""
     answer: str = ""
     route: RouteChosen | None = None
     asked_as: str = ""
@@ -58,6 +74,7 @@ class Turn:
     notes: tuple[str, ...] = ()
     """What was left out of the answer, or is to be known of it."""
     steps: list[Step] = field(default_factory=list)
+    approvals: list[Approval] = field(default_factory=list)
     citations: tuple[Citation, ...] = ()
     covered: bool = True
     cut_short: bool = False
@@ -73,14 +90,6 @@ class Turn:
                 self.route = event
             case QuestionRewritten(question=question):
                 self.asked_as = question
-            case PlanMade(reasoning=reasoning, repairs=repairs, missing=missing):
-                self.remarks += tuple(line for line in (reasoning, *repairs, *missing) if line)
-            case Replanned(reason=reason):
-                self.remarks += (f"A new plan, because: {reason}",)
-            case StepStarted(step=step, tool=tool, arguments=arguments):
-                self.steps.append(Step(step, tool, str(arguments.get("question") or "")))
-            case StepFinished():
-                self._finish_step(event)
             case Token(text=text):
                 self.answer += text
             case CitationFound(citation=citation):
@@ -90,12 +99,34 @@ class Turn:
                 self.notes = event.notes
                 self.cut_short = event.finish_reason == "length"
             case _:
+                self._apply_to_steps(event)
+
+    def _apply_to_steps(self, event: ChatEvent) -> None:
+        match event:
+            case PlanMade(reasoning=reasoning, repairs=repairs, missing=missing):
+                self.remarks += tuple(line for line in (reasoning, *repairs, *missing) if line)
+            case Replanned(reason=reason):
+                self.remarks += (f"A new plan, because: {reason}",)
+            case StepStarted(step=step, tool=tool, arguments=arguments):
+                self.steps.append(Step(step, tool, str(arguments.get("question") or "")))
+            case StepFinished():
+                self._finish_step(event)
+            case ApprovalRequired():
+                self.approvals.append(Approval(event))
+            case ApprovalDecided():
+                self._decide(event)
+            case _:
                 pass  # evidence is shown by the citations drawn from it
 
     def _finish_step(self, event: StepFinished) -> None:
         for step in self.steps:
             if step.id == event.step and step.ok is None:
                 step.ok, step.summary, step.elapsed_ms = event.ok, event.summary, event.elapsed_ms
+
+    def _decide(self, event: ApprovalDecided) -> None:
+        for approval in self.approvals:
+            if approval.asked.approval == event.approval:
+                approval.decision = event.decision
 
     @property
     def unsupported(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nicegui import app
 
 from readahead_platform.gateway.context import GatewayContext
+from readahead_platform.gateway.tenants import ApiKey
 
 _KEY = "api_key"
 _THEME = "theme"
@@ -20,10 +21,10 @@ class Visitor:
     tenant: str
     api_key: str
 
-    async def still_welcome(self) -> bool:
-        """Whether the key still holds; it may have been revoked since the page was opened."""
+    async def key(self) -> ApiKey | None:
+        """What the key may do now; None where it was revoked since the page was opened."""
         key = await self.context.tenants.authenticate(self.api_key)
-        return key is not None and key.tenant == self.tenant
+        return key if key is not None and key.tenant == self.tenant else None
 
 
 async def visitor_of_session(context: GatewayContext) -> Visitor | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from readahead_platform.errors import ApiError
+from readahead_agents.approval import Decision
+from readahead_agents.events import ApprovalRequired
+from readahead_agents.mcp.external import SEPARATOR
 from readahead_platform.routing.route import Route
+from readahead_platform.web.turns import Approval
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 TOOLS = {
@@ -84,11 +89,11 @@ def can_be_read_ahead(pack: Mapping[str, Any] | None) -> bool:
     return pack is None or pack["state"] in {"stale", "failed"}
 
 
-def problem_line(error: ApiError) -> str:
+def problem_line(code: str | None, message: str) -> str:
     """Why there is no answer, in the words of the page."""
-    if error.code == "pack_unavailable":
+    if code == "pack_unavailable":
         return "The model has not read the whole text ahead: have it done below the documents, or choose Auto."
-    return error.message
+    return message
 
 
 def progress(document: Document) -> float:
@@ -112,6 +117,43 @@ def progress(document: Document) -> float:
 
 def tool_name(tool: str) -> str:
     return TOOLS.get(tool, tool.replace("_", " ").capitalize())
+
+
+def approval_line(asked: ApprovalRequired) -> str:
+    own = asked.tool.removeprefix(f"{asked.server}{SEPARATOR}")
+    return f"The agent wants to call “{own}” of the server “{asked.server}”, which may change something. Allow it?"
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """In full and as they are; what could hide or turn round letters is shown by its number."""
+    written = json.dumps(arguments, ensure_ascii=False, indent=2)
+    return "".join(_shown(letter) for letter in written)
+
+
+def _shown(letter: str) -> str:
+    hidden = unicodedata.category(letter)[0] == "C" or unicodedata.category(letter) in ("Zl", "Zp")
+    return f"\\u{ord(letter):04x}" if hidden and letter != "\n" else letter
+
+
+def patience_line(seconds: float) -> str:
+    """How long a call waits."""
+    minutes = round(seconds / 60)
+    waits = _count(minutes, "minute") if minutes else _count(round(seconds), "second")
+    return f"Without a word it is refused after {waits}."
+
+
+def verdict_line(approval: Approval, *, ended: bool) -> str:
+    """What became of a call; empty while it waits."""
+    where = "" if approval.decided_here else ", decided elsewhere"
+    match approval.decision:
+        case Decision.APPROVED:
+            return f"Allowed{where}"
+        case Decision.DENIED:
+            return f"Denied{where}"
+        case Decision.EXPIRED:
+            return "Refused, as nobody decided in time"
+        case None:
+            return "Not decided before the run ended" if ended else ""
 
 
 def steps_line(steps: Sequence[float]) -> str:
