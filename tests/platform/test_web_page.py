@@ -19,6 +19,7 @@ from readahead_platform.web.sign_in_links import SignInLinks
 from tests.platform.gateway import Gateway
 from tests.retrieval import library_parts
 from tests.retrieval import pdf_samples as samples
+from tests.retrieval.reading import endless_pdf
 
 TENANT = "acme"
 
@@ -166,11 +167,53 @@ async def test_a_locked_file_asks_for_its_password_and_opens_with_it(
     await signed_in(user, gateway, links)
     await upload(user, samples.locked(tmp_path / "locked.pdf", manual, user="open sesame", owner="owner"))
     await sees(user, "Unlock")
+    (locked,) = await gateway.context.library.attachments(TENANT, kb.id)
+    await gateway.context.library.set_attributes(TENANT, kb.id, locked.file_id, {"year": 2026.0})
     user.find(kind=ui.input, content="Password").type("open sesame")
     user.find("Unlock").click()
     await sees(user, "3 pages")
-    (document,) = await gateway.context.library.list_documents(TENANT, kb.id)
-    assert document.state == "searchable"
+    (opened,) = await gateway.context.library.attachments(TENANT, kb.id)
+    assert opened.document.state == "searchable"
+    # It is the same document: what cites it and what is known of it stays.
+    assert (opened.document.id, dict(opened.attributes)) == (locked.document.id, {"year": 2026.0})
+
+
+async def test_reading_is_stopped_and_taken_up_again(
+    gateway: Gateway, user: User, links: SignInLinks, tmp_path: Path
+) -> None:
+    kb = await gateway.context.library.create_kb(TENANT, "pumps")
+    await signed_in(user, gateway, links)
+    await upload(user, endless_pdf(tmp_path / "long.pdf", pages=3))
+    await sees(user, "Reading page")
+    user.find(marker="Stop reading").click()
+    await sees(user, "Cancelled")
+    (stopped,) = await gateway.context.library.list_documents(TENANT, kb.id)
+    assert stopped.state == "cancelled"
+    user.find("Try again").click()
+    await sees(user, "Reading page")
+    (again,) = await gateway.context.library.list_documents(TENANT, kb.id)
+    assert again.id == stopped.id
+
+
+async def test_a_file_of_a_name_that_is_there_may_take_its_place(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path, tmp_path: Path
+) -> None:
+    library = gateway.context.library
+    kb = await library.create_kb(TENANT, "pumps")
+    old = await library_parts.add(library, kb.id, manual, tenant=TENANT)
+    await signed_in(user, gateway, links)
+    await upload(user, manual)  # the same bytes are no new version
+    await sees(user, "here already")
+    new = samples.write_pdf(tmp_path / manual.name, samples.lines("The Halden pump weighs 44 kilograms."))
+    uploaded = asyncio.create_task(upload(user, new))
+    await sees(user, "Replace the manual.pdf that is there?")
+    assert [one.id for one in await library.list_documents(TENANT, kb.id)] == [old.id]
+    user.find(kind=ui.button, content="Replace").click()
+    await uploaded
+    await sees(user, "1 page ·")
+    await user.should_not_see("3 pages", retries=200)
+    (now,) = await library.list_documents(TENANT, kb.id)
+    assert now.id != old.id
 
 
 async def test_stop_ends_the_model_and_keeps_what_was_written(

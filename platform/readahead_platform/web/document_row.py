@@ -14,13 +14,14 @@ _ICONS = {DocumentState.SEARCHABLE: "description", DocumentState.FAILED: "error_
 
 
 class DocumentRow:
-    """Name, state, a bar while it is read, and what can be done when it failed."""
+    """Name, state, a bar while it is read, and what can be done when it failed or was stopped."""
 
     def __init__(
         self,
         document: Document,
         remove: Callable[[Document], Awaitable[None]],
         again: Callable[[Document, str | None], Awaitable[None]],
+        stop: Callable[[Document], Awaitable[None]],
     ) -> None:
         self._document = document
         self._again = again
@@ -37,9 +38,9 @@ class DocumentRow:
                 self._build_password()
                 self._retry = ui.button("Try again", on_click=lambda: again(self._document, None), color=None)
                 self._retry.props("flat dense no-caps").classes("ra-link")
-            icon_button(
-                "delete_outline", f"Delete {_quotable(document.name)}", lambda: remove(self._document), "ra-quiet"
-            )
+            name = _quotable(document.name)
+            self._stop = icon_button("stop_circle", f"Stop reading {name}", lambda: stop(self._document), "ra-quiet")
+            icon_button("delete_outline", f"Delete {name}", lambda: remove(self._document), "ra-quiet")
         self.show(document)
 
     def _build_password(self) -> None:
@@ -66,7 +67,8 @@ class DocumentRow:
         self._bar.visible = not document.finished
         self._fill.style(f"width: {progress(document) * 100:.0f}%")
         self._lock.visible = failed and document.error_code == "password_required"
-        self._retry.visible = failed and document.error_retryable
+        self._retry.visible = (failed and document.error_retryable) or document.state is DocumentState.CANCELLED
+        self._stop.visible = document.cancellable
 
     def delete(self) -> None:
         self._root.delete()

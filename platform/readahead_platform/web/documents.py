@@ -11,8 +11,10 @@ from nicegui import background_tasks, ui
 from readahead_platform.web.document_row import DocumentRow
 from readahead_platform.web.elements import block, confirmed, text, toast
 from readahead_platform.web.visitor import Visitor
+from readahead_retrieval import job_desk
 from readahead_retrieval.errors import NotFound, RetrievalError
-from readahead_retrieval.types import Document
+from readahead_retrieval.ingest.intake import NewFile
+from readahead_retrieval.types import Document, Job, StoredFile
 
 _LOOK_S = 5.0
 """Seconds between looks for documents that another tab or the API added."""
@@ -58,7 +60,7 @@ class Documents:
         row = self._rows.get(document.id)
         if row is None:
             with self._list:
-                row = self._rows[document.id] = DocumentRow(document, self.remove, self.again)
+                row = self._rows[document.id] = DocumentRow(document, self.remove, self.again, self.stop)
         else:
             row.show(document)
         if not document.finished and document.id not in self._watches:
@@ -77,11 +79,12 @@ class Documents:
         for watch in self._watches.values():
             watch.cancel()
 
-    async def add(self, file_id: str, password: str | None = None) -> None:
-        """Puts a stored file into the knowledge base shown."""
-        library, tenant = self._visitor.context.library, self._visitor.tenant
+    async def add(self, file: StoredFile) -> None:
+        """Puts a stored file into the knowledge base shown; asks first where it may be a new version of another."""
+        library, tenant, kb_id = self._visitor.context.library, self._visitor.tenant, self._kb_id
         try:
-            document = await library.add_document(tenant, self._kb_id, file_id, password)
+            replaces = await self._is_to_replace(kb_id, file)
+            document = (await library.attach(tenant, kb_id, NewFile(file.id, replaces=replaces))).document
         except RetrievalError as error:
             toast(error.message, bad=True)
             return
@@ -90,10 +93,34 @@ class Documents:
         await self.look()
         await self._on_change()
 
+    async def _is_to_replace(self, kb_id: str, file: StoredFile) -> bool:
+        library, tenant = self._visitor.context.library, self._visitor.tenant
+        named = [one for one in await library.attachments(tenant, kb_id) if one.name == file.name]
+        held = [await library.get_file(tenant, one.file_id) for one in named]
+        if not held or file.sha256 in {one.sha256 for one in held}:
+            return False
+        body = "The knowledge base holds another file of this name. It answers until the new one has been read."
+        return await confirmed(f"Replace the {file.name} that is there?", body, "Replace", otherwise="Keep both")
+
     async def again(self, document: Document, password: str | None) -> None:
-        """Reads a failed document once more, with a password where one was asked for."""
-        await self._visitor.context.library.remove_document(self._visitor.tenant, document.id)
-        await self.add(document.file_id, password)
+        """Goes on with a document that failed or was stopped, with a password where one was asked for."""
+        job_id = job_desk.id_of(document.id)
+        await self._changed(self._visitor.context.library.jobs.retry(self._visitor.tenant, job_id, password))
+
+    async def stop(self, document: Document) -> None:
+        """Ends the reading of a document, which stays in the list and can be taken up again."""
+        job_id = job_desk.id_of(document.id)
+        await self._changed(self._visitor.context.library.jobs.cancel(self._visitor.tenant, job_id))
+
+    async def _changed(self, job: Awaitable[Job]) -> None:
+        try:
+            await job
+        except NotFound:  # deleted elsewhere: the look shows it
+            pass
+        except RetrievalError as error:
+            toast(error.message, bad=True)
+        await self.look()
+        await self._on_change()
 
     async def remove(self, document: Document) -> None:
         """Deletes a document after asking."""
@@ -101,6 +128,5 @@ class Documents:
         if await confirmed(f"Delete {document.name}?", body, "Delete"):
             with suppress(NotFound):  # somebody else was faster
                 await self._visitor.context.library.remove_document(self._visitor.tenant, document.id)
-            await self._visitor.context.forget_deleted(self._visitor.tenant)
             await self.look()
             await self._on_change()

@@ -48,13 +48,13 @@ def toast(message: str, *, bad: bool = False) -> None:
     )
 
 
-async def confirmed(title: str, body: str, action: str) -> bool:
-    """Asks before something is lost. Esc and a click beside the dialog mean no."""
+async def confirmed(title: str, body: str, action: str, otherwise: str = "Cancel") -> bool:
+    """Asks before something is lost. Esc and a click beside the dialog mean `otherwise`, which is no."""
     with ui.dialog() as dialog, ui.card().classes("ra-dialog").props('role="alertdialog"'):
         text(title, "ra-dialog__title", "h2")
         text(body, "ra-dialog__body", "p")
         with block("ra-dialog__actions"):
-            ui.button("Cancel", on_click=lambda: dialog.submit(False), color=None).props("flat no-caps").classes(
+            ui.button(otherwise, on_click=lambda: dialog.submit(False), color=None).props("flat no-caps").classes(
                 "ra-button"
             )
             ui.button(action, on_click=lambda: dialog.submit(True), color=None).props(

@@ -44,7 +44,7 @@ class Page:
         self._kbs = KnowledgeBases(visitor, self._choose)
         with block("ra-section"):
             text("Documents", "ra-section__title", "h2")
-        self._upload = Upload(visitor, lambda file_id: self._documents.add(file_id))
+        self._upload = Upload(visitor, lambda file: self._documents.add(file))
         self._documents = Documents(visitor, self._documents_changed)
         self._whole_text = WholeText(visitor)
         with block("ra-side__foot"):

@@ -9,6 +9,7 @@ from nicegui import events, ui
 from readahead_platform.web.elements import block, text, toast
 from readahead_platform.web.visitor import Visitor
 from readahead_retrieval.errors import RetrievalError
+from readahead_retrieval.types import StoredFile
 
 _PICK = "() => getElement({id}).$refs.qRef.pickFiles()"
 
@@ -16,7 +17,7 @@ _PICK = "() => getElement({id}).$refs.qRef.pickFiles()"
 class Upload:
     """Stores what is uploaded and hands each stored file on."""
 
-    def __init__(self, visitor: Visitor, add: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, visitor: Visitor, add: Callable[[StoredFile], Awaitable[None]]) -> None:
         self._visitor = visitor
         self._add = add
         self._most = visitor.context.settings.retrieval.max_file_bytes
@@ -45,7 +46,7 @@ class Upload:
             return
         finally:
             self._queue.run_method("removeUploadedFiles")
-        await self._add(stored.id)
+        await self._add(stored)
 
     def _refuse(self) -> None:
         toast(f"Only PDF files of up to {self._most >> 20} MB can be added.", bad=True)
