@@ -21,6 +21,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, TextResourceC
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
 from readahead_platform.gateway import mcp_sessions
 from tests.platform.gateway import Gateway, add_document, running_gateway
+from tests.retrieval import pdf_samples as samples
 
 ERAS = ["auto", "legacy"]
 READING = ["doc_read", "job_get", "kb_ask", "kb_grep", "kb_list", "kb_search"]
@@ -101,7 +102,9 @@ async def test_a_key_that_may_only_read_has_no_tool_that_writes(gateway: Gateway
         assert job["document"]["state"] == "searchable"
 
 
-async def test_a_document_is_added_followed_and_deleted(gateway: Gateway, manual: Path) -> None:
+async def test_a_document_is_added_followed_replaced_and_deleted(
+    gateway: Gateway, manual: Path, tmp_path: Path
+) -> None:
     await gateway.sdk().vector_stores.create(name="manuals")
     content = await asyncio.to_thread(lambda: base64.b64encode(manual.read_bytes()).decode())
     async with mcp_client(gateway) as client:
@@ -111,8 +114,16 @@ async def test_a_document_is_added_followed_and_deleted(gateway: Gateway, manual
         job = await call(client, "job_get", job_id=added["job_id"])
         assert last.state == job["document"]["state"] == "searchable" and job["position"] is None
         assert (await call(client, "kb_grep", pattern="41 kilograms"))["matches"]
+        newer = samples.write_pdf(tmp_path / "newer.pdf", samples.lines("The Halden pump weighs 44 kilograms."))
+        new = base64.b64encode(await asyncio.to_thread(newer.read_bytes)).decode()
+        added = await call(client, "doc_add", kb="manuals", name="manual.pdf", content_base64=new, replace=True)
+        async for _ in gateway.context.library.watch("acme", added["document"]["id"]):
+            pass
+        listed = (await call(client, "kb_list", kb="manuals"))["documents"]
+        assert [document["id"] for document in listed] == [added["document"]["id"]]
+        assert (await call(client, "kb_grep", pattern="44 kilograms"))["matches"]
         await call(client, "doc_delete", document_id=added["document"]["id"])
-        assert (await call(client, "kb_grep", pattern="41 kilograms"))["matches"] == []
+        assert (await call(client, "kb_grep", pattern="4[14] kilograms", regex=True))["matches"] == []
         assert "no base64" in await refused(client, "doc_add", kb="manuals", name="a.pdf", content_base64="***")
 
 

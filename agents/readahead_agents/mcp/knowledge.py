@@ -31,6 +31,7 @@ from readahead_agents.mcp.knowledge_results import (
 from readahead_retrieval import job_desk
 from readahead_retrieval.errors import NotFound, QueryError
 from readahead_retrieval.grep import LinePattern, grep
+from readahead_retrieval.ingest.intake import NewFile
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import KnowledgeBase, Page
 
@@ -158,11 +159,11 @@ class Knowledge:
                     await tell(message)
                 yield event
 
-    async def add(self, kb: str | None, name: str, content: bytes) -> JobInfo:
+    async def add(self, kb: str | None, name: str, content: bytes, *, replace: bool) -> JobInfo:
         chosen = await self._kb(kb)
         file = await self.library.save_file(self.tenant, name, _once(content))
-        document = await self.library.add_document(self.tenant, chosen.id, file.id)
-        return job_info(await self.library.jobs.get(self.tenant, job_desk.id_of(document.id)))
+        added = await self.library.attach(self.tenant, chosen.id, NewFile(file.id, replaces=replace))
+        return job_info(await self.library.jobs.get(self.tenant, job_desk.id_of(added.document.id)))
 
     async def remove(self, document_id: str) -> Removed:
         document = await self.library.get_document(self.tenant, document_id)

@@ -185,9 +185,12 @@ def _add_writing_tools(server: MCPServer, caller: Caller) -> None:
         name: Annotated[str, Field(description="The file's name, with .pdf.", min_length=1, max_length=255)],
         content_base64: Annotated[str, Field(description="The PDF, in base64.", max_length=MAX_CONTENT_CHARS)],
         kb: Kb = None,
+        replace: Annotated[
+            bool, Field(description="Take the place of a document of that name, which answers until this one is ready.")
+        ] = False,
     ) -> JobInfo:
         """Adds a PDF to a knowledge base. Returns at once; job_get tells how far its reading has come."""
-        return await _told(caller().add(kb, name, _decoded(content_base64)))
+        return await _told(caller().add(kb, name, _decoded(content_base64), replace=replace))
 
     @server.tool(annotations=_DELETES, structured_output=True)
     async def doc_delete(document_id: DocumentId) -> Removed:
