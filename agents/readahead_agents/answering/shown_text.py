@@ -49,14 +49,16 @@ class ShownText:
 
     Args:
         passages: The numbered passages of the prompt: `[S1]` to `[Sn]` are theirs. Any other marker is dropped,
-            unless the passages themselves hold it letter for letter.
+            unless the passages themselves hold it letter for letter. None where the prompt numbered none: then
+            brackets with numbers mean what they mean to whoever asked.
         link_hosts: Hosts that links and images may lead to beside this service.
     """
 
-    def __init__(self, passages: Sequence[Evidence], link_hosts: Sequence[str] = ()) -> None:
+    def __init__(self, passages: Sequence[Evidence] | None, link_hosts: Sequence[str] = ()) -> None:
         self._links = _links(tuple(link_hosts))
-        self._count = len(passages)
-        self._texts = [passage.text for passage in passages]
+        self._keeps_markers = passages is None
+        self._count = len(passages or ())
+        self._texts = [passage.text for passage in passages or ()]
         self._held = ""
 
     def feed(self, text: str) -> str:
@@ -73,7 +75,8 @@ class ShownText:
         return self._clean(text)
 
     def _clean(self, text: str) -> str:
-        text = _MARKER.sub(lambda match: match.group() if self._known(match) else "", text)
+        if not self._keeps_markers:
+            text = _MARKER.sub(lambda match: match.group() if self._known(match) else "", text)
         return self._links.off_service.sub(lambda match: f"{match.group()} ", text)
 
     def _known(self, match: re.Match[str]) -> bool:

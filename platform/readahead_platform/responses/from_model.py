@@ -10,13 +10,14 @@ from readahead_agents.llm.base import LanguageModel
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient
 from readahead_platform.responses.approvals import approved_calls, without_marks
-from readahead_platform.responses.items import ChatMessage
+from readahead_platform.responses.items import ChatMessage, has_read_mcp
 from readahead_platform.responses.mcp_calls import McpCalls
 from readahead_platform.responses.model_calls import ModelCall, stream_call
+from readahead_platform.responses.plain_links import PlainLinksWriter
 from readahead_platform.responses.request import FunctionTool, McpTool, ResponseRequest
 from readahead_platform.responses.tool_servers import ToolServers
 from readahead_platform.responses.truncation import within_window
-from readahead_platform.responses.writer import Event, ResponseWriter
+from readahead_platform.responses.writer import Event, MessageWriter, ResponseWriter
 
 
 class ModelAnswer:
@@ -30,10 +31,12 @@ class ModelAnswer:
         tenant: str,
         request: ResponseRequest,
         default_tokens: int,
+        link_hosts: Sequence[str],
     ) -> None:
         """Args:
         served: The same model, as tokens are counted by it.
         default_tokens: Output tokens where the request names no bound.
+        link_hosts: Where links may lead, beside this service, of a model that reads what MCP tools tell.
         """
         self._llm = llm
         self._served = served
@@ -41,6 +44,7 @@ class ModelAnswer:
         self._servers = servers
         self._tenant = tenant
         self._request = request
+        self._link_hosts = link_hosts
 
     async def events(self, writer: ResponseWriter, conversation: Sequence[ChatMessage]) -> AsyncGenerator[Event, None]:
         """The events behind those that begin a response, to its last one.
@@ -63,7 +67,8 @@ class ModelAnswer:
             while True:
                 call = ModelCall()
                 body = self._body(messages, mcp.for_chat() if left > 0 else [], may_call=left > 0)
-                async for event in stream_call(self._llm, self._tenant, body, writer, call, mcp.names):
+                message = self._message(writer, reads_mcp=bool(wanted) or has_read_mcp(messages))
+                async for event in stream_call(self._llm, self._tenant, body, message, writer, call, mcp.names):
                     yield event
                 usage = _sum(usage, call.usage)
                 ours = [item for item in call.calls if item["name"] in mcp.names][: max(left, 0)]
@@ -80,6 +85,10 @@ class ModelAnswer:
                     break
                 left -= len(ours)
         yield writer.complete(usage, "max_output_tokens" if call.finish_reason == "length" else None, **told)
+
+    def _message(self, writer: ResponseWriter, *, reads_mcp: bool) -> MessageWriter:
+        """What a model writes that nobody but the client has told anything is the client's as it is."""
+        return PlainLinksWriter(writer, self._link_hosts) if reads_mcp else MessageWriter(writer)
 
     async def _read(
         self, conversation: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]]

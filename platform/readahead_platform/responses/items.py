@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from readahead_agents.answering.passages import as_data
 from readahead_agents.llm.base import Message
 from readahead_platform.errors import ApiError
 
@@ -17,6 +18,8 @@ ChatMessage = dict[str, Any]
 Item = Mapping[str, Any]
 APPROVED = "approved"
 """Beside OpenAI's fields of a chat message: it is the client's word on a call of an MCP tool that waits for it."""
+MCP_CALL = "mcp_"
+"""What the ids of calls of MCP tools begin with."""
 _PREFIXES = {
     "message": "msg",
     "function_call": "fc",
@@ -197,6 +200,11 @@ def chat_messages(items: Iterable[Item]) -> list[ChatMessage]:
     ]
 
 
+def has_read_mcp(messages: Iterable[ChatMessage]) -> bool:
+    """Whether a model that reads these messages reads what an MCP tool told."""
+    return any(each["role"] == "tool" and each["tool_call_id"].startswith(MCP_CALL) for each in messages)
+
+
 def _is_word(item: Item) -> bool:
     return bool(item["type"] == "mcp_approval_response")
 
@@ -217,8 +225,9 @@ def _said(item: Item) -> list[ChatMessage]:
             word = "Approved: the call follows." if approve else f"The user denied the call. {item.get('reason') or ''}"
             return [{"role": "tool", "tool_call_id": request, "content": word.strip()}]
         case {"type": "mcp_call", "id": str(call_id), "server_label": str(label), "name": str(name)}:
+            call_id = call_id if call_id.startswith(MCP_CALL) else f"{MCP_CALL}{call_id}"
             told = item.get("output") if item.get("output") is not None else json.dumps(item.get("error"))
             call = called(call_id, f"{label}__{name}", str(item.get("arguments") or "{}"))
-            return [call, {"role": "tool", "tool_call_id": call_id, "content": str(told)}]
+            return [call, {"role": "tool", "tool_call_id": call_id, "content": as_data(str(told))}]
         case _:
             return []

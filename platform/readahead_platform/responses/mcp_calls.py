@@ -12,11 +12,16 @@ from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.external import SEPARATOR
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
 from readahead_platform.responses.approvals import request_item, tool_is_missing
-from readahead_platform.responses.items import ChatMessage, chat_messages
+from readahead_platform.responses.items import MCP_CALL, ChatMessage, chat_messages
+from readahead_platform.responses.tool_descriptions import described
 from readahead_platform.responses.tool_servers import ToolServer
 from readahead_platform.responses.writer import Event, Item, ResponseWriter
 
 MAX_TOOLS = 64
+MAX_NAME_CHARS = 64
+"""What chat completions take."""
+MAX_NAMED = 8
+"""Of the tools that are left out."""
 MAX_OUTPUT_CHARS = 8000
 CALL_S = 300.0
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
@@ -29,6 +34,7 @@ class McpCalls:
         self._writer = writer
         self._servers = servers
         self._tools: dict[str, tuple[ToolServer, ToolSpec]] = {}
+        self._described: dict[str, dict[str, Any]] = {}
         self._done: dict[str, Item] = {}
 
     @property
@@ -45,11 +51,7 @@ class McpCalls:
     def for_chat(self) -> list[dict[str, Any]]:
         """As chat completions have them, in the order of their names."""
         return [
-            {
-                "type": "function",
-                "function": {"name": name, "description": spec.description, "parameters": spec.input_schema},
-            }
-            for name, (_, spec) in sorted(self._tools.items())
+            {"type": "function", "function": {"name": name, **told}} for name, told in sorted(self._described.items())
         ]
 
     async def call(self, wanted: Item) -> AsyncGenerator[Event, None]:
@@ -60,7 +62,7 @@ class McpCalls:
         """
         server, spec = self._tools[wanted["name"]]
         item: Item = {
-            "id": f"mcp_{secrets.token_hex(12)}",
+            "id": f"{MCP_CALL}{secrets.token_hex(12)}",
             "type": "mcp_call",
             "server_label": server.label,
             "name": _own_name(spec),
@@ -123,17 +125,26 @@ class McpCalls:
         }
         events = [self._writer.add(item), self._writer.tell("response.mcp_list_tools.in_progress", item)]
         specs = await server.tools.list_tools() if server.tools is not None else []
-        for spec in specs[: MAX_TOOLS - len(self._tools)]:
-            self._tools[_UNFIT.sub("_", f"{server.label}{SEPARATOR}{_own_name(spec)}")] = server, spec
-        item["tools"] = [
-            {"name": _own_name(spec), "description": spec.description, "input_schema": spec.input_schema}
-            for spec in specs
-        ]
-        if server.error:
-            item["error"] = server.error
+        left_out = []
+        for spec in specs:
+            name, told = _UNFIT.sub("_", f"{server.label}{SEPARATOR}{_own_name(spec)}"), described(spec)
+            if told is None or len(name) > MAX_NAME_CHARS or len(self._tools) == MAX_TOOLS:
+                left_out.append(spec)
+                continue
+            self._tools[name], self._described[name] = (server, spec), told
+            shown = {"description": told["description"], "input_schema": told["parameters"]}
+            item["tools"].append({"name": _own_name(spec), **shown})
+        if server.error or left_out:
+            item["error"] = server.error or _left_out(left_out)
         events.append(self._writer.tell(f"response.mcp_list_tools.{'failed' if server.error else 'completed'}", item))
         events.append(self._writer.finish(item))
         return events
+
+
+def _left_out(specs: Sequence[ToolSpec]) -> str:
+    names = ", ".join(repr(_own_name(spec)[:MAX_NAME_CHARS]) for spec in specs[:MAX_NAMED])
+    why = f"over the {MAX_TOOLS} tools of a response, or described at too great a length"
+    return f"Left out, as they are {why}: {names}{', …' if len(specs) > MAX_NAMED else ''}."
 
 
 def _own_name(spec: ToolSpec) -> str:

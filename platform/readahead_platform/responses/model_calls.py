@@ -27,17 +27,24 @@ class ModelCall:
 
 
 async def stream_call(
-    llm: LlmClient, tenant: str, body: Mapping[str, Any], writer: ResponseWriter, call: ModelCall, hidden: set[str]
+    llm: LlmClient,
+    tenant: str,
+    body: Mapping[str, Any],
+    message: MessageWriter,
+    writer: ResponseWriter,
+    call: ModelCall,
+    hidden: set[str],
 ) -> AsyncGenerator[Event, None]:
     """Streams one chat completion as events of a response.
 
     Args:
+        message: Takes the text.
         hidden: Names of tools whose calls are not the client's: they are collected and not told.
 
     Raises:
         ApiError: The model's server refused, or is gone.
     """
-    message, open_calls = MessageWriter(writer), _OpenCalls(writer, call, hidden)
+    open_calls = _OpenCalls(writer, call, hidden)
     async with aclosing(_chunks(llm, tenant, body)) as chunks:
         async for chunk in chunks:
             call.usage = chunk.get("usage") or call.usage

@@ -127,6 +127,7 @@ class Responses:
                 run.tenant,
                 request,
                 context.settings.gateway.response_tokens,
+                context.settings.agents.link_hosts,
             )
             answer = plain.events(writer, said)
         try:
