@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
+
+from readahead_retrieval.fusion import Fused
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -29,6 +32,14 @@ class KeepScores:
 
     async def rescore(self, query: str, texts: Sequence[str], scores: Sequence[float]) -> list[float]:
         return list(scores)
+
+
+async def second_look(reranker: Reranker, query: str, fused: Sequence[Fused], texts: Sequence[str]) -> list[Fused]:
+    """The first of them, as many as there are texts, in the reranker's order; the rest behind them."""
+    first, rest = fused[: len(texts)], fused[len(texts) :]
+    scores = await reranker.rescore(query, texts, [f.score for f in first])
+    again = [replace(f, score=score) for f, score in zip(first, scores, strict=True)]
+    return [*sorted(again, key=lambda f: -f.score), *rest]
 
 
 class CrossEncoderReranker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import EmptyKnowledgeBase
@@ -13,7 +13,7 @@ from readahead_retrieval.index.generation import Generation
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.query import check_top_k, clean_query
 from readahead_retrieval.ranking import Within, rank
-from readahead_retrieval.rerank import Reranker
+from readahead_retrieval.rerank import Reranker, second_look
 from readahead_retrieval.selection import Dropped, Judged, select, weighed
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents
@@ -94,11 +94,8 @@ class Searcher:
 
     async def _rescored(self, query: str, fused: Sequence[Fused], live: Mapping[int, StoredChunk]) -> list[Fused]:
         """The best of them in the reranker's order, the rest behind them."""
-        first, rest = fused[: self._settings.rerank_candidates], fused[self._settings.rerank_candidates :]
-        texts = [under_heading(live[f.id].heading, live[f.id].text) for f in first]
-        scores = await self._reranker.rescore(query, texts, [f.score for f in first])
-        again = [replace(f, score=score) for f, score in zip(first, scores, strict=True)]
-        return [*sorted(again, key=lambda f: -f.score), *rest]
+        texts = [under_heading(live[f.id].heading, live[f.id].text) for f in fused[: self._settings.rerank_candidates]]
+        return await second_look(self._reranker, query, fused, texts)
 
     async def _generation(self, kb: KnowledgeBase) -> Generation:
         async with self._database.reading() as session:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from readahead_retrieval.errors import NotFound, QuestionsInvalid
-from readahead_retrieval.evaluation.dataset import read_dataset
+from readahead_retrieval.evaluation.dataset import Dataset, read_dataset
 from readahead_retrieval.evaluation.metrics import (
     answer_coverage,
     bootstrap_interval,
@@ -18,8 +18,10 @@ from readahead_retrieval.evaluation.metrics import (
     recall_at_k,
     reciprocal_rank,
 )
+from readahead_retrieval.evaluation.passages import SecondLook, evaluate_dataset
 from readahead_retrieval.evaluation.questions import Question, read_questions
 from readahead_retrieval.evaluation.runner import FoundPage, GivenAnswer, evaluate
+from tests.retrieval.library_parts import TermEmbedder
 
 
 def test_recall_is_the_share_of_relevant_pages_found() -> None:
@@ -194,6 +196,23 @@ def test_a_bad_line_of_a_data_set_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "p1", "text": "t"}\n' + line + "\n")
     with pytest.raises(QuestionsInvalid, match=r"corpus\.jsonl:2 is no object"):
         read_dataset(tmp_path)
+
+
+class Contrary:
+    """Finds best what the fusion found worst."""
+
+    async def rescore(self, query: str, texts: Sequence[str], scores: Sequence[float]) -> list[float]:
+        return [1 - score for score in scores]
+
+
+async def test_a_data_set_is_measured_with_the_second_look_that_searches_have() -> None:
+    passages = {"p1": "Hotels are paid up to 140 euros.", "p2": "Hotels of the chain.", "p3": "Laptops are replaced."}
+    dataset = Dataset("d", passages, {"q": "hotels paid euros"}, {"q": {"p2": 1.0}})
+    plain = (await evaluate_dataset(dataset, TermEmbedder(), candidates=10)).metrics
+    assert plain["hybrid_mrr"] == 0.5
+    assert "reranked_mrr" not in plain
+    looked = await evaluate_dataset(dataset, TermEmbedder(), candidates=10, second=SecondLook(Contrary(), 2))
+    assert (looked.metrics["hybrid_mrr"], looked.metrics["reranked_mrr"]) == (0.5, 1.0)
 
 
 async def test_a_failing_search_ends_the_run_with_its_own_error() -> None:

@@ -34,7 +34,8 @@ async def _evaluate(folder: Path, model: Path, settings: Settings, *, as_json: b
     from readahead_retrieval.embedders.prefixed import prepared
     from readahead_retrieval.evaluation.dataset import is_dataset, read_dataset
     from readahead_retrieval.evaluation.documents import evaluate_documents
-    from readahead_retrieval.evaluation.passages import evaluate_dataset
+    from readahead_retrieval.evaluation.passages import SecondLook, evaluate_dataset
+    from readahead_retrieval.rerank import reranker
     from readahead_retrieval.tokens import TokenizerCounter
 
     counter = TokenizerCounter.from_file(model / "tokenizer.json")
@@ -47,6 +48,8 @@ async def _evaluate(folder: Path, model: Path, settings: Settings, *, as_json: b
             if not is_dataset(folder):
                 return await evaluate_documents(folder, settings.retrieval, embedder, counter, on_progress=show)
             used = prepared(embedder, counter, settings.retrieval)
-            candidates = settings.retrieval.candidates
-            dataset = read_dataset(folder)
-            return await evaluate_dataset(dataset, used, candidates=candidates, counter=counter, on_progress=show)
+            name, candidates = settings.retrieval.reranker_model, settings.retrieval.candidates
+            second = SecondLook(await reranker(name), settings.retrieval.rerank_candidates) if name else None
+            return await evaluate_dataset(
+                read_dataset(folder), used, candidates=candidates, counter=counter, second=second, on_progress=show
+            )

@@ -1,10 +1,11 @@
-"""Measures the two engines and their fusion on a data set of passages, through the same index and ranking as search."""
+"""Measures the engines, their fusion and a second look on a data set of passages, with search's index and ranking."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,14 +15,43 @@ from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.evaluation.dataset import Dataset
 from readahead_retrieval.evaluation.metrics import bootstrap_interval, ndcg_at_k, recall_at_k, reciprocal_rank
 from readahead_retrieval.evaluation.runner import Report
+from readahead_retrieval.fusion import Fused
+from readahead_retrieval.index.dense import Hit
 from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
 from readahead_retrieval.ranking import rank
+from readahead_retrieval.rerank import Reranker, second_look
 from readahead_retrieval.tokens import PortableCounter
 
 DEPTH = 100
 BATCH = 64
 MISS_DEPTH = 5
-"""A question is a miss where the fused ranking has none of its passages among so many."""
+"""A question is a miss where the last ranking has none of its passages among so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondLook:
+    """Who reads the best passages once more, and how many of them."""
+
+    reranker: Reranker
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What each stage has to say to one question, best first."""
+
+    dense: list[Hit]
+    lexical: list[Hit]
+    fused: list[Fused]
+    reranked: list[Fused] | None = None
+
+    def ids(self) -> dict[str, list[int]]:
+        found = {
+            "dense": [hit.chunk_id for hit in self.dense],
+            "lexical": [hit.chunk_id for hit in self.lexical],
+            "hybrid": [fused.id for fused in self.fused],
+        }
+        return found if self.reranked is None else found | {"reranked": [fused.id for fused in self.reranked]}
 
 
 async def evaluate_dataset(
@@ -30,11 +60,13 @@ async def evaluate_dataset(
     *,
     candidates: int,
     counter: PortableCounter | None = None,
+    second: SecondLook | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
     """Indexes every passage whole, one entry each, and asks every question.
 
-    Metrics are `<engine>_<measure>`: dense, lexical, hybrid; ndcg@10, recall@5, recall@10, mrr.
+    Metrics are `<engine>_<measure>`: dense, lexical, hybrid, and reranked where there is a second look; ndcg@10,
+    recall@5, recall@10, mrr.
 
     Args:
         candidates: Passages that each engine gives to the fusion, as in `RetrievalSettings`.
@@ -50,7 +82,11 @@ async def evaluate_dataset(
         rankings: dict[str, dict[str, list[str]]] = {}
         for done, (query, vector) in enumerate(zip(asked, vectors, strict=True), start=1):
             found = await asyncio.to_thread(_search, generation, dataset.queries[query], vector, candidates, counter)
-            rankings[query] = {engine: [names[i] for i in ids] for engine, ids in found.items()}
+            if second is not None:
+                texts = [dataset.passages[names[fused.id]] for fused in found.fused[: second.candidates]]
+                again = await second_look(second.reranker, dataset.queries[query], found.fused, texts)
+                found = replace(found, reranked=again)
+            rankings[query] = {engine: [names[i] for i in ids] for engine, ids in found.ids().items()}
             told("searching", done, len(asked))
     return _report(dataset, rankings)
 
@@ -86,13 +122,13 @@ async def _embed(
 
 def _search(
     generation: Generation, query: str, vector: Vectors, candidates: int, counter: PortableCounter | None
-) -> dict[str, list[int]]:
+) -> _Found:
     by_words = counter is not None and not counter.knows(query)
-    return {
-        "dense": [hit.chunk_id for hit in generation.dense.search(vector, DEPTH)],
-        "lexical": [hit.chunk_id for hit in generation.lexical.search(query, DEPTH)],
-        "hybrid": [fused.id for fused in rank(generation, query, vector, candidates, by_words=by_words).fused],
-    }
+    return _Found(
+        generation.dense.search(vector, DEPTH),
+        generation.lexical.search(query, DEPTH),
+        rank(generation, query, vector, candidates, by_words=by_words).fused,
+    )
 
 
 def _report(dataset: Dataset, rankings: Mapping[str, Mapping[str, Sequence[str]]]) -> Report:
@@ -103,7 +139,7 @@ def _report(dataset: Dataset, rankings: Mapping[str, Mapping[str, Sequence[str]]
         for engine, ranking in found.items():
             for measure, value in _measures(ranking, relevant).items():
                 values.setdefault(f"{engine}_{measure}", []).append(value)
-        if not set(found["hybrid"][:MISS_DEPTH]) & set(relevant):
+        if not set(found.get("reranked", found["hybrid"])[:MISS_DEPTH]) & set(relevant):
             misses.append(_miss(query, dataset.queries[query], found, relevant))
     metrics = {name: sum(scores) / len(scores) for name, scores in values.items()}
     metrics |= {"questions": float(len(rankings)), "passages": float(len(dataset.passages))}
