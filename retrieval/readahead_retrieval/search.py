@@ -85,6 +85,9 @@ class Searcher:
         while True:
             found = await asyncio.to_thread(rank, generation, query, vector, limit, within, by_words=by_words)
             live = await self._live(kb, found.fused)
+            if len(live) < len(found.fused) and await self._generation(kb) is not generation:
+                # Another index took its place meanwhile, and documents were read anew: it knows their passages.
+                return await self.explain(kb, query, top_k, document_ids, per_document)
             fused = await asyncio.to_thread(weighed, found.fused, live)
             ranked = await self._rescored(query, fused, live)
             judged = await asyncio.to_thread(select, ranked, live, wanted, per_document)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from readahead_retrieval.pdf.version import READER_VERSION
+
 
 class PageQuality(StrEnum):
     """What the text of a page is worth, and where it is from."""
@@ -247,11 +249,18 @@ class Document:
     """What the file holds and is not read (attached files, XFA forms) and which pages were recognised, in sentences."""
 
     revision: int = 0
-    """Grows when chunks of it are disabled or enabled, which changes the text that packs hold."""
+    """Grows when its text changes, as by disabled chunks: packs hold it as of one of these."""
+    reader: int = 0
+    """Version of the reader that read its pages."""
 
     @property
     def finished(self) -> bool:
         return self.state in {DocumentState.SEARCHABLE, DocumentState.FAILED, DocumentState.CANCELLED}
+
+    @property
+    def outdated(self) -> bool:
+        """Whether an older reader read it: read anew it may say more."""
+        return self.state in {DocumentState.SEARCHABLE, DocumentState.FAILED} and self.reader < READER_VERSION
 
     @property
     def cancellable(self) -> bool:

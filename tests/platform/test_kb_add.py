@@ -1,15 +1,20 @@
-"""Adding documents from the command line, over a running gateway."""
+"""Adding documents, and having them read anew, from the command line, over a running gateway."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from readahead_platform.client import GatewayClient
 from readahead_platform.commands.add_documents import add_documents
+from readahead_platform.commands.knowledge_bases import app
 from tests.platform.gateway import Gateway
 from tests.retrieval import pdf_samples as samples
 
@@ -20,6 +25,43 @@ async def added(gateway: Gateway, store: str, *files: Path, replace: bool = True
             return add_documents(client, store, files, None, replace=replace, as_json=True)
 
     return await asyncio.to_thread(run)
+
+
+def as_of_an_older_version(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("update documents set reader = 0")
+
+
+async def kb(*arguments: str) -> str:
+    """What `readahead kb …` prints."""
+    result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+async def test_what_an_older_version_read_is_told_and_read_anew(
+    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("READAHEAD_URL", gateway.url)
+    monkeypatch.setenv("READAHEAD_API_KEY", gateway.key)
+    store = (await gateway.context.library.create_kb("acme", "manuals")).id
+    [document] = await added(gateway, store, samples.write_pdf(tmp_path / "pump.pdf", samples.lines("It has a frame.")))
+    assert not document["outdated"]
+    assert "No document of manuals" in await kb("refresh", "manuals")
+    await asyncio.to_thread(as_of_an_older_version, gateway.context.settings.home / "readahead.db")
+    status = await kb("status", "manuals")
+    assert "searchable, outdated" in status
+    assert "readahead kb refresh manuals" in status
+
+    *_, last = (json.loads(line) for line in (await kb("refresh", "manuals", "--json")).splitlines())
+    [told] = last["documents"]
+    assert told == {name: value for name, value in document.items() if name != "replaced"} | {
+        "file_id": told["file_id"]
+    }
+    assert "outdated" not in await kb("status", "manuals")
+    async with gateway.http() as http:
+        again = (await http.post(f"/v1/vector_stores/{store}/refresh", json={"all": True})).json()
+        assert [job["document_id"] for job in again["data"]] == [document["document_id"]]
 
 
 async def test_a_file_that_takes_the_place_of_one_of_its_name_says_so(

@@ -74,7 +74,10 @@ async def test_a_home_of_the_first_version_keeps_its_documents_and_seals_their_p
 
     async with opened(home) as library:
         (attachment,) = await library.attachments(TENANT, "k")
-        assert (attachment.document, attachment.attributes) == (replace_times(document, attachment.document), {})
+        assert (attachment.document, attachment.attributes) == (
+            as_of_the_first_version(document, attachment.document),
+            {},
+        )
         assert [e.page for e in await library.search(TENANT, "k", "hotel nights", top_k=1)] == [2]
         assert (await library.render_page(TENANT, document.id, 1)).startswith(b"\x89PNG")
         kb = await library.get_kb(TENANT, "k")
@@ -83,9 +86,11 @@ async def test_a_home_of_the_first_version_keeps_its_documents_and_seals_their_p
     assert "password" not in columns(home / "readahead.db", "documents")
 
 
-def replace_times(document: Document, other: Document) -> Document:
-    """The first version kept no times of a job."""
-    return dataclasses.replace(document, started_at=other.started_at, finished_at=other.finished_at)
+def as_of_the_first_version(document: Document, other: Document) -> Document:
+    """It kept no times of a job, and did not say which reader it was."""
+    old = dataclasses.replace(document, reader=0, started_at=other.started_at, finished_at=other.finished_at)
+    assert old.outdated
+    return old
 
 
 def columns(path: Path, table: str) -> set[str]:

@@ -37,24 +37,24 @@ async def list_jobs(
     kb_id = None if vector_store_id is None else (await context.library.get_kb(tenant, vector_store_id)).id
     jobs = await context.library.jobs.list(tenant)
     kept = [job for job in jobs if state in {None, job.document.state} and kb_id in {None, job.document.kb_id}]
-    return list_page([_job(job) for job in kept], paging)
+    return list_page([job_object(job) for job in kept], paging)
 
 
 @router.get("/v1/jobs/{job_id}")
 async def get_job(job_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return _job(await context.library.jobs.get(tenant, job_id))
+    return job_object(await context.library.jobs.get(tenant, job_id))
 
 
 @router.post("/v1/jobs/{job_id}/cancel")
 async def cancel(job_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return _job(await context.library.jobs.cancel(tenant, job_id))
+    return job_object(await context.library.jobs.cancel(tenant, job_id))
 
 
 @router.post("/v1/jobs/{job_id}/retry")
 async def retry(job_id: str, tenant: Tenant, context: Context, body: RetryRequest | None = None) -> dict[str, Any]:
     """What was done already is kept, unless the file itself was at fault."""
     password = body.password.get_secret_value() if body and body.password else None
-    return _job(await context.library.jobs.retry(tenant, job_id, password))
+    return job_object(await context.library.jobs.retry(tenant, job_id, password))
 
 
 @router.get("/v1/jobs/{job_id}/events", response_model=None)
@@ -63,13 +63,14 @@ async def events(job_id: str, tenant: Tenant, context: Context) -> StreamingResp
 
     async def frames() -> AsyncIterator[bytes]:
         async for job in context.library.jobs.watch(tenant, job_id):
-            yield frame(_job(job))
+            yield frame(job_object(job))
         yield DONE
 
     return await event_stream(frames(), context.drain, context.settings.gateway.heartbeat_s)
 
 
-def _job(job: Job) -> dict[str, Any]:
+def job_object(job: Job) -> dict[str, Any]:
+    """How far a document, or its new reading, has come."""
     document = job.document
     started, finished = document.started_at, document.finished_at
     return {

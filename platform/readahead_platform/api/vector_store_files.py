@@ -120,6 +120,7 @@ def progress(document: Document) -> dict[str, Any]:
         "notes": list(document.notes),
         "chunks": document.chunks,
         "chunks_done": document.chunks_done,
+        "outdated": document.outdated,
         "error": None
         if document.error_code is None
         else {

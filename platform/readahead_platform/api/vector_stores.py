@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from readahead_platform.api.jobs import job_object
 from readahead_platform.api.listing import Paging, list_page
 from readahead_platform.api.models import model_name
 from readahead_platform.api.vector_store_fields import (
@@ -47,6 +48,12 @@ class VectorStoreUpdate(BaseModel):
     expires_after: ExpiresAfter | None = None
 
 
+class RefreshRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    all: bool = False
+
+
 @router.post("/v1/vector_stores")
 async def create(body: VectorStoreRequest, tenant: Tenant, context: Context) -> dict[str, Any]:
     """Makes a knowledge base; its files are checked first, so that a wrong id leaves nothing half made."""
@@ -76,6 +83,14 @@ async def update(store: str, body: VectorStoreUpdate, tenant: Tenant, context: C
     if "expires_after" in body.model_fields_set:
         values["expires_after_days"] = body.expires_after.days if body.expires_after else None
     return store_object(await context.library.update_kb(tenant, store, values))
+
+
+@router.post("/v1/vector_stores/{store}/refresh")
+async def refresh(store: str, tenant: Tenant, context: Context, body: RefreshRequest | None = None) -> dict[str, Any]:
+    """Has documents that an older version read be read anew; ours. Returns their jobs."""
+    everything = body is not None and body.all
+    jobs = await context.library.jobs.refresh(tenant, store, everything=everything)
+    return {"object": "list", "data": [job_object(job) for job in jobs]}
 
 
 @router.get("/v1/vector_stores")

@@ -12,7 +12,7 @@ from readahead_platform.client import GatewayClient
 from readahead_platform.commands.progress import ProgressView, progress_view
 from readahead_platform.errors import CommandRefused
 
-_POLL_S = 0.25
+POLL_S = 0.25
 
 
 def add_documents(
@@ -58,13 +58,13 @@ def _refused(path: Path, refusal: CommandRefused) -> dict[str, Any]:
 def _watch(client: GatewayClient, path: str, view: ProgressView) -> dict[str, Any]:
     while True:
         document = client.get(path)
-        view.update(document["document"], document["state"], *_position(document))
+        view.update(document["document"], document["state"], *position(document))
         if document["status"] != "in_progress":
             return document_summary(document)
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
 
 
-def _position(document: dict[str, Any]) -> tuple[int, int]:
+def position(document: dict[str, Any]) -> tuple[int, int]:
     """Pages while reading, chunks afterwards."""
     if document["chunks"]:
         return document["chunks_done"], document["chunks"]
@@ -75,7 +75,7 @@ def document_summary(document: dict[str, Any]) -> dict[str, Any]:
     """The shape that scripts read."""
     summary: dict[str, Any] = {
         name: document[name]
-        for name in ("document", "document_id", "file_id", "state", "pages", "pages_unread", "chunks")
+        for name in ("document", "document_id", "file_id", "state", "pages", "pages_unread", "chunks", "outdated")
         if name in document
     }
     if document["error"] is not None:

@@ -127,8 +127,36 @@ def status(name: Name, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"documents": documents})
         return
-    rows = [(d["document"], d["state"], d["pages"], d["chunks"], d.get("error", {}).get("code", "")) for d in documents]
+    rows = [(d["document"], _state(d), d["pages"], d["chunks"], d.get("error", {}).get("code", "")) for d in documents]
     print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
+    if any(document["outdated"] for document in documents):
+        typer.echo(f"Outdated documents were read by an older version: `readahead kb refresh {shlex.quote(name)}`.")
+
+
+@app.command(epilog=examples("kb refresh policy", "kb refresh policy --all"))
+def refresh(
+    name: Name,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every document, as after installing an OCR engine.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read anew what an older version read, and wait; its old passages answer until the new ones stand.
+
+    Exit code 1 where a document could not be read anew; it stays as it was.
+    """
+    from readahead_platform.commands.refresh_documents import refresh_documents
+
+    with _client() as client:
+        documents = refresh_documents(client, id_of(client, name), everything=everything, as_json=as_json)
+    if as_json:
+        print_json({"documents": documents})
+    elif not documents:
+        typer.echo(f"No document of {name} was read by an older version.")
+    else:
+        _show_refreshed(documents)
+    if any(document["state"] != "searchable" for document in documents):
+        raise typer.Exit(1)
 
 
 @app.command(epilog=examples("kb pack policy --estimate", "kb pack handbook --document handbook.pdf --pin"))
@@ -233,6 +261,19 @@ def _result(item: dict[str, Any]) -> dict[str, Any]:
 def _pages(result: dict[str, Any]) -> str:
     first, last = result["page"], result["last_page"]
     return f"page {first}" if first == last else f"pages {first}–{last}"
+
+
+def _state(document: dict[str, Any]) -> str:
+    return f"{document['state']}, outdated" if document["outdated"] else str(document["state"])
+
+
+def _show_refreshed(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        if document["state"] == "searchable":
+            typer.echo(f"{document['document']}: searchable, {counted(document['pages'], 'page')}")
+        else:
+            error = document.get("error", {"code": document["state"], "message": "It was cancelled."})
+            typer.echo(f"readahead: {document['document']}: {error['message']} ({error['code']})", err=True)
 
 
 def _show_added(documents: list[dict[str, Any]], name: str) -> None:

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.ingest.service import Ingestion
-from readahead_retrieval.store import attachments, batches, chunks, documents, files, jobs, knowledge_bases, pages
+from readahead_retrieval.store import (
+    attachments,
+    batches,
+    chunks,
+    documents,
+    files,
+    jobs,
+    knowledge_bases,
+    pages,
+    rereads,
+)
 from readahead_retrieval.store.documents import Wish
 from readahead_retrieval.store.models import DocumentRow
 from readahead_retrieval.store.seal import Seal
@@ -73,11 +83,28 @@ class Intake:
     async def again(self, session: AsyncSession, row: DocumentRow, password: str | None) -> None:
         """Queues what failed or was cancelled. What was done is kept, but for what came of a file that is no good."""
         sealed = row.sealed_password if password is None else self._seal.close(password)
-        fresh = row.state == DocumentState.FAILED and not row.error_retryable
-        if fresh:
-            await chunks.clear(session, row.id)
-            await pages.clear(session, row.id)
-        counts = dict.fromkeys(("pages", "pages_done", "chunks", "chunks_done"), 0) if fresh else {}
+        if row.state == DocumentState.FAILED and not row.error_retryable:
+            await self._from_the_beginning(session, row, sealed)
+        else:
+            await documents.requeue(session, row.id, sealed_password=sealed)
+            await jobs.enqueue(session, row.id)
+
+    async def anew(self, session: AsyncSession, document_id: str) -> None:
+        """Queues a document to be read from its first page on, beside the passages that serve meanwhile."""
+        row = await session.get(DocumentRow, document_id)
+        if row is None:  # removed a moment ago
+            return
+        if row.state == DocumentState.SEARCHABLE:
+            row = await rereads.begin(session, row)
+        if row.state == DocumentState.FAILED:
+            await self._from_the_beginning(session, row, row.sealed_password)
+        elif row.state == DocumentState.QUEUED and not await jobs.any_of(session, row.id):
+            await jobs.enqueue(session, row.id)
+
+    async def _from_the_beginning(self, session: AsyncSession, row: DocumentRow, sealed: bytes | None) -> None:
+        await chunks.clear(session, row.id)
+        await pages.clear(session, row.id)
+        counts = dict.fromkeys(("pages", "pages_done", "chunks", "chunks_done"), 0)
         await documents.requeue(session, row.id, sealed_password=sealed, **counts)
         await jobs.enqueue(session, row.id)
 

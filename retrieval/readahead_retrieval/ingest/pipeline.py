@@ -15,6 +15,7 @@ from readahead_retrieval.pdf.quality import document_error
 from readahead_retrieval.pdf.reader import PdfReader, open_pdf
 from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.pdf.recognise import Recognition, find_recognition
+from readahead_retrieval.pdf.version import READER_VERSION
 from readahead_retrieval.settings import RetrievalSettings
 from readahead_retrieval.store import chunks, documents, jobs, pages
 from readahead_retrieval.store.blobs import Blobs
@@ -86,11 +87,13 @@ class Pipeline:
         return found
 
     async def _extract(self, row: DocumentRow, tenant: str) -> None:
-        await self._change(row.id, state=DocumentState.EXTRACTING.value)
-        password = None if row.sealed_password is None else self._seal.open(row.sealed_password)
-        recognition = await self._find_recognition()
         async with self._database.reading() as session:
             done = await pages.count(session, row.id)
+        # What an older reader began is its own to the end: its pages tell of it.
+        begun = {"reader": READER_VERSION} if done == 0 else {}
+        await self._change(row.id, state=DocumentState.EXTRACTING.value, **begun)
+        password = None if row.sealed_password is None else self._seal.open(row.sealed_password)
+        recognition = await self._find_recognition()
         path = self._blobs.path(tenant, row.file_id)
         async with open_pdf(
             path, self._limits, password, recognition=recognition, first_page=done + 1, readers=self._readers

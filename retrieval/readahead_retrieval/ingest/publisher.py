@@ -20,7 +20,7 @@ from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.endurance import RETRY_S, outlasting
 from readahead_retrieval.ingest.failure import failure
 from readahead_retrieval.ingest.proof import prove
-from readahead_retrieval.store import attachments, documents, generations, index_changes, jobs, knowledge_bases
+from readahead_retrieval.store import attachments, documents, generations, index_changes, jobs, knowledge_bases, rereads
 from readahead_retrieval.store.generations import Published
 from readahead_retrieval.store.names import new_id
 from readahead_retrieval.store.session import Database
@@ -191,12 +191,14 @@ class Publisher:
         async with self._database.writing() as session:
             if not await generations.publish(session, kb_id, published):
                 return
+            taken = await rereads.take_over(session, held)
+            held = [taken.get(document_id, document_id) for document_id in held]
             replaced = await attachments.superseded(session, kb_id, frozenset(held))
             await documents.set_published(session, kb_id, held)
             gone = await attachments.detach(session, await knowledge_bases.tenant(session, kb_id), replaced)
         self._shelf.put(kb_id, generation)
         await self._shelf.sweep(kb_id)
-        for document_id in (*held, *(row.id for row in gone)):
+        for document_id in (*held, *taken, *(row.id for row in gone)):
             self._changes.notify(document_id)
         if gone:
             self.request(kb_id)  # their entries are hidden already, and go with the next build

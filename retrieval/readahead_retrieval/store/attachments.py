@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.errors import NotFound
-from readahead_retrieval.store import documents
+from readahead_retrieval.store import documents, rereads
 from readahead_retrieval.store.documents import document_of
 from readahead_retrieval.store.models import AttachmentRow, DocumentRow, FileRow, utc_now
 from readahead_retrieval.store.session import insert_for
@@ -81,6 +81,7 @@ async def detach(session: AsyncSession, tenant: str, gone: Sequence[Attachment])
         elif attachment.file_id == row.file_id:
             row.file_id, row.name = left[0].file_id, left[0].name
             await session.flush()
+            await rereads.follow(session, row)
     await documents.remove(session, tenant, orphans)
     return orphans
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Vectors
@@ -84,8 +84,8 @@ async def middle(session: AsyncSession, document_id: str) -> IndexedChunk:
     """A passage from the middle of a document, where covers and tables of contents are not."""
     of_document = ChunkRow.document_id == document_id
     half = (await session.scalar(select(func.count()).where(of_document)) or 0) // 2
-    columns = (ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
-    row = (await session.execute(select(*columns).where(of_document, ChunkRow.ordinal == half))).one()
+    columns = select(ChunkRow.id, known_as(), ChunkRow.heading, ChunkRow.text, ChunkRow.vector).join(DocumentRow)
+    row = (await session.execute(columns.where(of_document, ChunkRow.ordinal == half))).one()
     return _indexed(*row)
 
 
@@ -152,6 +152,11 @@ def _views() -> Select[int, str, int, str, str, int, int, bool, bool]:
         ChunkRow.vector.is_not(None),
     )
     return select(*columns)
+
+
+def known_as() -> ColumnElement[str]:
+    """The document that an index names for a chunk: where a new reading takes its place, that whose place it is."""
+    return func.coalesce(DocumentRow.rereads, DocumentRow.id)
 
 
 def under_heading(heading: str, text: str) -> str:

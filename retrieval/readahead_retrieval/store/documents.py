@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from readahead_retrieval.errors import DocumentError, DocumentRemoved, NotFound
 from readahead_retrieval.store.codec import decode_integers, encode_integers
@@ -38,17 +39,27 @@ async def add(session: AsyncSession, kb_id: str, wish: Wish) -> tuple[DocumentRo
 
     One statement decides, so that two uploads of the same bytes at once make one document.
     """
+    document_id = await insert_new(
+        session,
+        kb_id=kb_id,
+        file_id=wish.file.id,
+        name=wish.file.name,
+        sha256=wish.file.sha256,
+        sealed_password=wish.sealed_password,
+        replaces=wish.replaces,
+        chunk_tokens=wish.chunk_tokens,
+        chunk_overlap_tokens=wish.chunk_overlap_tokens,
+    )
+    statement = select(DocumentRow).where(DocumentRow.kb_id == kb_id, DocumentRow.sha256 == wish.file.sha256)
+    row = (await session.scalars(statement)).one()
+    return row, row.id == document_id
+
+
+async def insert_new(session: AsyncSession, **values: object) -> str:
+    """Writes a row at its very beginning, unless there is one of its `kb_id` and `sha256`. Returns the id it gave."""
     document_id = new_id("doc_")
-    values: dict[str, object] = {
+    beginning: dict[str, object] = {
         "id": document_id,
-        "kb_id": kb_id,
-        "file_id": wish.file.id,
-        "name": wish.file.name,
-        "sha256": wish.file.sha256,
-        "sealed_password": wish.sealed_password,
-        "replaces": wish.replaces,
-        "chunk_tokens": wish.chunk_tokens,
-        "chunk_overlap_tokens": wish.chunk_overlap_tokens,
         "state": DocumentState.QUEUED.value,
         "published": False,
         "created_at": utc_now(),
@@ -60,15 +71,13 @@ async def add(session: AsyncSession, kb_id: str, wish: Wish) -> tuple[DocumentRo
         "chunks_done": 0,
         "error_retryable": False,
     }
-    await session.execute(insert_for(session)(DocumentRow).values(values).on_conflict_do_nothing())
-    statement = select(DocumentRow).where(DocumentRow.kb_id == kb_id, DocumentRow.sha256 == wish.file.sha256)
-    row = (await session.scalars(statement)).one()
-    return row, row.id == document_id
+    await session.execute(insert_for(session)(DocumentRow).values(beginning | values).on_conflict_do_nothing())
+    return document_id
 
 
 async def list_all(session: AsyncSession, kb_id: str) -> list[Document]:
     """Oldest first."""
-    statement = select(DocumentRow).where(DocumentRow.kb_id == kb_id)
+    statement = select(DocumentRow).where(DocumentRow.kb_id == kb_id, DocumentRow.rereads.is_(None))
     rows = await session.scalars(statement.order_by(DocumentRow.created_at, DocumentRow.id))
     return [document_of(row) for row in rows]
 
@@ -112,7 +121,8 @@ async def remove(session: AsyncSession, tenant: str, rows: Sequence[DocumentRow]
         batch = rows[start : start + ID_BATCH]
         gone = [{"id": row.id, "tenant": tenant, "name": row.name, "removed_at": utc_now()} for row in batch]
         await session.execute(insert_for(session)(RemovedDocumentRow).on_conflict_do_nothing(), gone)
-        await session.execute(delete(DocumentRow).where(DocumentRow.id.in_([row.id for row in batch])))
+        ids = [row.id for row in batch]
+        await session.execute(delete(DocumentRow).where(or_(DocumentRow.id.in_(ids), DocumentRow.rereads.in_(ids))))
     if rows:
         await _forget_oldest_removed(session, tenant)
 
@@ -131,6 +141,7 @@ async def text_changed(session: AsyncSession, document_id: str) -> None:
 
 
 async def rows_of(session: AsyncSession, kb_id: str) -> list[DocumentRow]:
+    """All, also readings that are to take a document's place."""
     return list(await session.scalars(select(DocumentRow).where(DocumentRow.kb_id == kb_id)))
 
 
@@ -167,9 +178,12 @@ async def cancel(session: AsyncSession, document_id: str) -> None:
 
 
 def belongs_in_index(kb_id: str, model: str) -> ColumnElement[bool]:
-    """Searchable already, or waiting to be; its vectors made by `model`."""
+    """Searchable already, or waiting to be; its vectors made by `model`; and no new reading of it is ready."""
     ready = DocumentRow.state.in_([DocumentState.SEARCHABLE, DocumentState.INDEXING])
-    return and_(DocumentRow.kb_id == kb_id, DocumentRow.embedding_model == model, ready)
+    again = aliased(DocumentRow)
+    is_new = and_(again.rereads == DocumentRow.id, again.state == DocumentState.INDEXING)
+    read_anew = exists().where(is_new, again.embedding_model == model)
+    return and_(DocumentRow.kb_id == kb_id, DocumentRow.embedding_model == model, ready, ~read_anew)
 
 
 async def for_index(session: AsyncSession, kb_id: str, model: str) -> dict[str, DocumentState]:
@@ -240,8 +254,10 @@ def document_of(row: DocumentRow) -> Document:
         started_at=row.started_at,
         finished_at=row.finished_at,
         revision=row.revision,
+        reader=row.reader,
     )
 
 
 def _of_tenant(tenant: str) -> Select[DocumentRow]:
-    return select(DocumentRow).join(KnowledgeBaseRow).where(KnowledgeBaseRow.tenant == tenant)
+    theirs = select(DocumentRow).join(KnowledgeBaseRow).where(KnowledgeBaseRow.tenant == tenant)
+    return theirs.where(DocumentRow.rereads.is_(None))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_retrieval.store.chunks import IndexedChunk, under_heading
+from readahead_retrieval.store.chunks import IndexedChunk, known_as, under_heading
 from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow
 
@@ -30,7 +30,7 @@ async def chunk_ids(session: AsyncSession, kb_id: str, model: str) -> Ids:
 
 async def load(session: AsyncSession, ids: Sequence[int]) -> AsyncIterator[list[IndexedChunk]]:
     """The chunks of these ids, each embedded, `LOADED` at a time."""
-    columns = select(ChunkRow.id, ChunkRow.document_id, ChunkRow.heading, ChunkRow.text, ChunkRow.vector)
+    columns = select(ChunkRow.id, known_as(), ChunkRow.heading, ChunkRow.text, ChunkRow.vector).join(DocumentRow)
     for start in range(0, len(ids), LOADED):
         statement = columns.where(ChunkRow.id.in_(ids[start : start + LOADED]))
         rows = await session.execute(statement.order_by(ChunkRow.id))

@@ -84,6 +84,11 @@ async def positions(session: AsyncSession, document_ids: Sequence[str] | None = 
     return {document_id: int(position) for document_id, position in await session.execute(statement)}
 
 
+async def any_of(session: AsyncSession, document_id: str) -> bool:
+    """Whether the document has one."""
+    return bool(await session.scalar(select(exists().where(JobRow.document_id == document_id))))
+
+
 async def any_for(session: AsyncSession, kb_id: str) -> bool:
     """Whether documents of the knowledge base are still on their way to the index."""
     statement = select(exists().where(JobRow.document_id == DocumentRow.id, DocumentRow.kb_id == kb_id))

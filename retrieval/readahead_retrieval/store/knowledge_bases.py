@@ -120,7 +120,7 @@ async def _documents(session: AsyncSession, mine: ColumnElement[bool]) -> dict[s
         select(DocumentRow.kb_id, func.count(DocumentRow.id), searchable, func.coalesce(func.sum(FileRow.bytes), 0))
         .join(KnowledgeBaseRow, KnowledgeBaseRow.id == DocumentRow.kb_id)
         .join(FileRow, FileRow.id == DocumentRow.file_id)
-        .where(mine)
+        .where(mine, DocumentRow.rereads.is_(None))
         .group_by(DocumentRow.kb_id)
     )
     rows = await session.execute(statement)

@@ -95,7 +95,8 @@ class DocumentRow(Base):
     """The oldest of its attachments' files, from which it has its name; changes when that one is deleted."""
     name: Mapped[str] = mapped_column(String(1000))
     sha256: Mapped[str] = mapped_column(String(64))
-    """Of the bytes: with the knowledge base, the document's identity."""
+    """Of the bytes: with the knowledge base, the document's identity; a reading that is to take a document's place
+    bears that one's id instead, so that each has one at most."""
     sealed_password: Mapped[bytes | None] = mapped_column(LargeBinary)
     """Kept, because pages are read again after a crash and rendered whenever a citation is opened; see seal.py."""
     replaces: Mapped[bool]
@@ -123,7 +124,11 @@ class DocumentRow(Base):
     error_message: Mapped[str | None] = mapped_column(Text)
     error_retryable: Mapped[bool]
     revision: Mapped[int] = mapped_column(server_default="0", default=0)
-    """How often chunks of it were disabled or enabled: packs hold its text as of one of these."""
+    """How often its text changed, as when chunks were disabled: packs hold it as of one of these."""
+    reader: Mapped[int] = mapped_column(server_default="0", default=0)
+    """Version of the reader that read its pages; see pdf/version.py."""
+    rereads: Mapped[str | None] = mapped_column(String(40), index=True)
+    """The document whose place it takes once it is ready, and in whose name it is known until then; see rereads.py."""
 
 
 class AttachmentRow(Base):
