@@ -1,8 +1,4 @@
-"""Messages between the parent and the process that reads a PDF: MessagePack in frames of a bounded size.
-
-A frame is four bytes of length, big-endian, and that many bytes of MessagePack. Nothing here is pickled: the child
-works on bytes of strangers and is not trusted.
-"""
+"""Messages between the parent and the process that reads a PDF, which is not trusted."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ import msgspec
 
 from readahead_retrieval.errors import DocumentErrorCode
 from readahead_retrieval.flat_words import FlatWords
+from readahead_retrieval.framing import Framing
 from readahead_retrieval.types import Heading, Page, PageQuality
 
-MAX_FRAME_BYTES = 48 << 20
-HEADER_BYTES = 4
+FRAMING = Framing(48 << 20)
 
 
 class ReadRequest(msgspec.Struct, tag="read"):
@@ -90,33 +86,8 @@ class Done(msgspec.Struct, tag="done"):
 Request = ReadRequest | RenderRequest
 Message = Opened | PageFrame | Image | Missing | Failed | Done
 
-_encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-
-
-def encode(message: Request | Message) -> bytes:
-    """A whole frame.
-
-    Raises:
-        ValueError: The message is larger than a frame may be.
-    """
-    body = _encoder.encode(message)
-    if len(body) > MAX_FRAME_BYTES:
-        raise ValueError(f"a message of {len(body)} bytes exceeds the frame limit of {MAX_FRAME_BYTES}")
-    return len(body).to_bytes(HEADER_BYTES, "big") + body
-
-
-def body_length(header: bytes) -> int:
-    """The length that a frame's header announces.
-
-    Raises:
-        ValueError: It is larger than a frame may be.
-    """
-    length = int.from_bytes(header, "big")
-    if length > MAX_FRAME_BYTES:
-        raise ValueError(f"a frame of {length} bytes exceeds the limit of {MAX_FRAME_BYTES}")
-    return length
 
 
 def decode_request(body: bytes) -> Request:

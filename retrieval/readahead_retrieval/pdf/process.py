@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from readahead_retrieval.framing import HEADER_BYTES
 from readahead_retrieval.pdf import frames
 
 _LARGE_BODY_BYTES = 256 << 10
@@ -87,8 +88,8 @@ class ReaderProcess:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                header = await self._reader.readexactly(frames.HEADER_BYTES)
-                body = await self._reader.readexactly(frames.body_length(header))
+                header = await self._reader.readexactly(HEADER_BYTES)
+                body = await self._reader.readexactly(frames.FRAMING.body_length(header))
         except TimeoutError:
             raise ChildTimedOut from None
         except ValueError:

@@ -43,7 +43,7 @@ class Readers:
         Raises:
             ChildDied: The server dies as often as it is started.
         """
-        sent = frames.encode(request)  # before there is a process that a failure would leave behind
+        sent = frames.FRAMING.encode(request)  # before there is a process that a failure would leave behind
         try:
             return await (await self._alive()).fork(sent)
         except _ServerGone:

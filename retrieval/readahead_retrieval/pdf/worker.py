@@ -14,6 +14,7 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from readahead_retrieval.errors import DocumentError
+from readahead_retrieval.framing import HEADER_BYTES
 from readahead_retrieval.pdf import frames
 from readahead_retrieval.pdf.clean import clean_line
 from readahead_retrieval.pdf.compose import BodyFont, compose
@@ -36,7 +37,7 @@ Send = Callable[[frames.Message], None]
 
 def answer(source: BinaryIO, sink: BinaryIO) -> None:
     """Answers the one request that comes from the source."""
-    length = frames.body_length(source.read(frames.HEADER_BYTES))
+    length = frames.FRAMING.body_length(source.read(HEADER_BYTES))
     request = frames.decode_request(source.read(length))
     _limit(request.memory_bytes, request.cpu_seconds)
     send = _sender(sink)
@@ -71,7 +72,7 @@ def _limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 def _sender(stream: BinaryIO) -> Send:
     def send(message: frames.Message) -> None:
-        stream.write(frames.encode(message))
+        stream.write(frames.FRAMING.encode(message))
         stream.flush()
 
     return send

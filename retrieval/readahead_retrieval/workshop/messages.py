@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from readahead_retrieval.framing import Framing
 from readahead_retrieval.types import Chunk, Heading, Page, PageQuality, PageSpan
 
-MAX_BYTES = 1 << 30
-"""Of one message. Both ends are ours and send slices; more than this is no message."""
-HEADER_BYTES = 4
+FRAMING = Framing(1 << 30)
+"""Both ends are ours and send slices; more than this is no message."""
 
 
 class Count(msgspec.Struct, tag="count"):
@@ -116,24 +116,8 @@ class Failed(msgspec.Struct, tag="failed"):
 Request = Count | Cut | Pages | LastPages | Build | Remove | Add | Publish
 Reply = Ready | Chunks | Published | Failed
 
-_encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
-
-
-def encode(message: Request | Reply) -> bytes:
-    """Four bytes of length, big-endian, and the message."""
-    body = _encoder.encode(message)
-    assert len(body) <= MAX_BYTES, "senders send slices"
-    return len(body).to_bytes(HEADER_BYTES, "big") + body
-
-
-def body_length(header: bytes) -> int:
-    """Raises ValueError where no message is announced."""
-    length = int.from_bytes(header, "big")
-    if length > MAX_BYTES:
-        raise ValueError(f"{length} bytes are no message")
-    return length
 
 
 def decode_request(body: bytes) -> Request:

@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from readahead_retrieval.errors import IndexDamaged, StorageFull, WorkshopDied, WorkshopFailed
+from readahead_retrieval.framing import HEADER_BYTES
 from readahead_retrieval.workshop import messages
 
 _INHERITED = (
@@ -68,7 +69,7 @@ class WorkshopProcess:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                reply = messages.decode_reply(await self._exchange(messages.encode(request)))
+                reply = messages.decode_reply(await self._exchange(messages.FRAMING.encode(request)))
         except (OSError, ValueError, asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
             raise WorkshopDied(f"{type(error).__name__} over {type(request).__name__}") from error
         if isinstance(reply, messages.Failed):
@@ -89,8 +90,8 @@ class WorkshopProcess:
         assert self._process.stdout is not None
         self._process.stdin.write(request)
         await self._process.stdin.drain()
-        header = await self._process.stdout.readexactly(messages.HEADER_BYTES)
-        return await self._process.stdout.readexactly(messages.body_length(header))
+        header = await self._process.stdout.readexactly(HEADER_BYTES)
+        return await self._process.stdout.readexactly(messages.FRAMING.body_length(header))
 
 
 def _failure(failed: messages.Failed) -> Exception:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from readahead_retrieval.chunking import Chunker
 from readahead_retrieval.errors import IndexDamaged
+from readahead_retrieval.framing import HEADER_BYTES
 from readahead_retrieval.store.full_disk import means_full
 from readahead_retrieval.tokens import TokenCounter, counter_of
 from readahead_retrieval.workshop import messages
@@ -30,15 +31,15 @@ def main() -> None:
     worker = _Worker()
     with contextlib.closing(worker):
         while (request := _next(sys.stdin.buffer)) is not None:
-            sys.stdout.buffer.write(messages.encode(worker.answer(request)))
+            sys.stdout.buffer.write(messages.FRAMING.encode(worker.answer(request)))
             sys.stdout.buffer.flush()
 
 
 def _next(stream: BinaryIO) -> messages.Request | None:
-    header = stream.read(messages.HEADER_BYTES)
-    if len(header) < messages.HEADER_BYTES:
+    header = stream.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
         return None
-    return messages.decode_request(stream.read(messages.body_length(header)))
+    return messages.decode_request(stream.read(messages.FRAMING.body_length(header)))
 
 
 class _Worker:
