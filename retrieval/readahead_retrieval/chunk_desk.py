@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.store import chunks, documents
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.types import ChunkView
@@ -10,8 +11,9 @@ from readahead_retrieval.types import ChunkView
 class Chunks:
     """As in `Library`, what is not the tenant's raises `NotFound`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, changes: Changes) -> None:
         self._database = database
+        self._changes = changes
 
     async def list(self, tenant: str, document_id: str) -> list[ChunkView]:
         """In reading order."""
@@ -31,4 +33,6 @@ class Chunks:
             if (await chunks.view_one(session, document_id, chunk_id)).disabled != disabled:
                 await chunks.set_disabled(session, chunk_id, disabled=disabled)
                 await documents.text_changed(session, document_id)
-            return await chunks.view_one(session, document_id, chunk_id)
+            changed = await chunks.view_one(session, document_id, chunk_id)
+        self._changes.removed(tenant)
+        return changed

@@ -78,7 +78,7 @@ class Library:
         self._intake = Intake(database, ingestion, seal)
         self.jobs = Jobs(database, ingestion, self._intake)
         self.batches = Batches(database, ingestion, self._intake)
-        self.chunks = Chunks(database)
+        self.chunks = Chunks(database, ingestion.changes)
         self._searcher = Searcher(settings, database, embedder, ingestion, reranker, counter)
         self._citer = Citer(database, embedder)
         self._embedder = embedder
@@ -121,6 +121,11 @@ class Library:
     def storage_failure(self) -> str | None:
         """Why nothing can be written just now, as far as the last try tells; None while writes get through."""
         return self._ingestion.storage_failure()
+
+    def on_removal(self, keeper: Callable[[str], None]) -> None:
+        """The keeper is told the tenant whenever texts of theirs are deleted, replaced or taken out of answers, so that
+        copies of them can be dropped. It is called on the event loop, after the commit, and must not block."""
+        self._ingestion.changes.on_removal(keeper)
 
     # Knowledge bases
 
@@ -168,7 +173,7 @@ class Library:
             held = await documents.rows_of(session, kb.id)
             await documents.remove(session, tenant, held)
             await knowledge_bases.remove(session, kb.id)
-        await self._ingestion.kb_removed(kb.id, [row.id for row in held])
+        await self._ingestion.kb_removed(tenant, kb.id, [row.id for row in held])
 
     # Files
 
@@ -211,7 +216,7 @@ class Library:
             gone = await attachments.detach(session, tenant, await attachments.of_file(session, file_id))
             await files.remove(session, file_id)
         for row in gone:
-            await self._ingestion.removed(row.kb_id, row.id)
+            await self._ingestion.removed(tenant, row.kb_id, row.id)
         await self._blobs.delete(tenant, file_id)
 
     # Documents
@@ -249,7 +254,7 @@ class Library:
             attachment = await attachments.get(session, (await knowledge_bases.get(session, tenant, kb)).id, file_id)
             gone = await attachments.detach(session, tenant, [attachment])
         for row in gone:
-            await self._ingestion.removed(row.kb_id, row.id)
+            await self._ingestion.removed(tenant, row.kb_id, row.id)
 
     async def list_documents(self, tenant: str, kb: str) -> list[Document]:
         """Oldest first."""
@@ -303,7 +308,7 @@ class Library:
         async with self._database.writing() as session:
             row = await documents.get(session, tenant, document_id)
             await documents.remove(session, tenant, [row])
-        await self._ingestion.removed(row.kb_id, document_id)
+        await self._ingestion.removed(tenant, row.kb_id, document_id)
 
     async def watch(self, tenant: str, document_id: str) -> AsyncIterator[Document]:
         """The document now and at each change until it is finished. Raises `NotFound` once it is removed."""

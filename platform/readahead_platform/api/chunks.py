@@ -38,7 +38,6 @@ async def update_chunk(
 ) -> dict[str, Any]:
     """A disabled chunk is found by no search and stands in no pack, from this moment on."""
     changed = await context.library.chunks.set_disabled(tenant, document_id, chunk_id, disabled=body.disabled)
-    await context.forget_deleted(tenant)
     return _chunk(changed)
 
 

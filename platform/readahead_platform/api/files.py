@@ -54,7 +54,6 @@ async def get_content(file_id: str, tenant: Tenant, context: Context) -> FileRes
 @router.delete("/v1/files/{file_id}")
 async def delete_file(file_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     await context.library.delete_file(tenant, file_id)
-    await context.forget_deleted(tenant)
     return {"id": file_id, "object": "file", "deleted": True}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_platform.api.passed_through import JsonBody, response_of
@@ -41,9 +41,15 @@ async def list_packs(tenant: Tenant, context: Context) -> Response:
 
 
 @router.get("/v1/packs/{pack}", response_model=None)
+async def get(pack: str, tenant: Tenant, context: Context) -> Response:
+    return await _passed(context, tenant, "GET", f"/v1/packs/{_id(pack)}")
+
+
 @router.delete("/v1/packs/{pack}", response_model=None)
-async def get_or_delete(pack: str, request: Request, tenant: Tenant, context: Context) -> Response:
-    return await _passed(context, tenant, request.method, f"/v1/packs/{_id(pack)}")
+async def delete(pack: str, tenant: Tenant, context: Context) -> Response:
+    path = f"/v1/packs/{_id(pack)}"
+    await context.packs.give_up(tenant, pack)
+    return await _passed(context, tenant, "DELETE", path)
 
 
 @router.patch("/v1/packs/{pack}", response_model=None)
@@ -58,7 +64,7 @@ async def extend(pack: str, tenant: Tenant, context: Context, body: JsonBody) ->
 
 @router.get("/v1/packs/{pack}/messages", response_model=None)
 async def messages(pack: str, tenant: Tenant, context: Context) -> Response:
-    await context.packs.forget_deleted(tenant)  # where the LLM server was away as something was deleted
+    await context.packs.forget_deleted(tenant)  # what the upkeep has not come to yet
     return await _passed(context, tenant, "GET", f"/v1/packs/{_id(pack)}/messages")
 
 

@@ -81,7 +81,6 @@ async def get_content(store: str, file_id: str, tenant: Tenant, context: Context
 async def remove_file(store: str, file_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     """Takes the file out of the knowledge base; the file itself stays."""
     await context.library.detach(tenant, store, file_id)
-    await context.forget_deleted(tenant)
     return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
 
 

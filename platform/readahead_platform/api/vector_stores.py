@@ -107,7 +107,6 @@ async def get_store(store: str, tenant: Tenant, context: Context) -> dict[str, A
 async def delete_store(store: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     kb = await context.library.get_kb(tenant, store)
     await context.library.delete_kb(tenant, kb.id)
-    await context.forget_deleted(tenant)
     return {"id": kb.id, "object": "vector_store.deleted", "deleted": True}
 
 

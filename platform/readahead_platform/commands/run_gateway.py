@@ -43,7 +43,6 @@ async def _ingest(service: Service, samples: Path | None) -> str | None:
             view.update(document.name, document.state.value, *_position(document))
 
         documents = await ingest_samples(service.context.library, DEFAULT_TENANT, samples, show)
-        await service.context.forget_deleted(DEFAULT_TENANT)  # what newer samples replaced
     for document in documents:
         if document.state is not DocumentState.SEARCHABLE:
             typer.echo(f"{document.name} cannot be searched: {document.error_message}", err=True)

@@ -57,7 +57,11 @@ def create_app(context: GatewayContext) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with watched_lag(context.metrics.loop_lag_seconds.observe), mcp.running():
+        async with (
+            watched_lag(context.metrics.loop_lag_seconds.observe),
+            mcp.running(),
+            context.pack_upkeep.running(await context.tenants.names()),
+        ):
             yield
 
     app = FastAPI(title="Readahead", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)

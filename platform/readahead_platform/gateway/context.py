@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from readahead_agents.conversations.store import ConversationStore
 from readahead_agents.llm.base import LanguageModel
 from readahead_agents.llm.openai import OpenAILanguageModel
 from readahead_agents.runs.manager import RunManager
-from readahead_platform.errors import ApiError
 from readahead_platform.gateway.chat_service import ChatService
 from readahead_platform.gateway.drain import Drain
 from readahead_platform.gateway.llm_client import LlmClient, Patience
@@ -23,6 +21,8 @@ from readahead_platform.gateway.salts import salt_headers
 from readahead_platform.gateway.tenants import TenantStore
 from readahead_platform.observe.metrics import GatewayMetrics
 from readahead_platform.packs.kb_packs import KbPacks
+from readahead_platform.packs.opening import open_packs
+from readahead_platform.packs.upkeep import PackUpkeep
 from readahead_platform.settings import Settings
 from readahead_platform.store.database import database_url, open_database
 from readahead_retrieval.embedders.http import HttpEmbedder
@@ -58,17 +58,13 @@ class GatewayContext:
     llm_of: Callable[[str], LanguageModel]
     """The served model as a tenant asks it."""
     packs: KbPacks
+    pack_upkeep: PackUpkeep
     llm_server: LlmServer
     runs: RunManager
     conversations: ConversationStore
     page_links: PageLinks
     metrics: GatewayMetrics
     drain: Drain
-
-    async def forget_deleted(self, tenant: str) -> None:
-        """To be called after every deletion: no pack holds a text that the library holds no more."""
-        with contextlib.suppress(ApiError):  # the LLM server is away: the next question, deletion or reader does it
-            await self.packs.forget_deleted(tenant)
 
 
 @asynccontextmanager
@@ -106,7 +102,7 @@ async def open_context(
         def llm_of(tenant: str) -> LanguageModel:
             return language_model.with_headers(salt_headers(tenant))
 
-        packs = KbPacks(library, llm)
+        packs, pack_upkeep = open_packs(library, llm, database)
         runs = await open_runs(settings)
         stack.push_async_callback(runs.close)
         conversations = await ConversationStore.open(database.url)
@@ -126,6 +122,7 @@ async def open_context(
             llm=llm,
             llm_of=llm_of,
             packs=packs,
+            pack_upkeep=pack_upkeep,
             llm_server=llm_server,
             runs=runs,
             conversations=conversations,

@@ -72,6 +72,11 @@ class TenantStore:
             session.add(row)
         return key, _api_key(row)
 
+    async def names(self) -> list[str]:
+        """Of all tenants, oldest first."""
+        async with self._database.reading() as session:
+            return list(await session.scalars(select(TenantRow.id).order_by(TenantRow.created_at)))
+
     async def list_keys(self, tenant: str | None) -> list[ApiKey]:
         """The keys of one tenant, or of all of them, oldest first; revoked ones too."""
         async with self._database.reading() as session:

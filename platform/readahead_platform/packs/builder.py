@@ -13,7 +13,7 @@ from readahead_platform.packs.client import PackClient
 from readahead_platform.packs.finder import PackFinder
 from readahead_platform.packs.kb_pack import READY
 from readahead_platform.packs.labels import Pack, labels
-from readahead_platform.packs.purge import Purge
+from readahead_platform.packs.soundness import Soundness
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import KnowledgeBase
 
@@ -38,11 +38,11 @@ class Keeping:
 class PackBuilder:
     """Reads the texts, asks for the pack, and looks again whether they still may be in it."""
 
-    def __init__(self, library: Library, client: PackClient, finder: PackFinder, purge: Purge) -> None:
+    def __init__(self, library: Library, client: PackClient, finder: PackFinder, soundness: Soundness) -> None:
         self._library = library
         self._client = client
         self._finder = finder
-        self._purge = purge
+        self._soundness = soundness
 
     async def build(self, tenant: str, kb: KnowledgeBase, keeping: Keeping) -> UpstreamAnswer:
         """Beside the pack there is. Documents added at the end extend that one.
@@ -101,7 +101,8 @@ class PackBuilder:
     async def _proved(self, tenant: str, kb: KnowledgeBase, answer: UpstreamAnswer) -> UpstreamAnswer:
         """Looks again: a deletion since the texts were read has found no pack to drop."""
         made = json.loads(answer.body) if answer.status == 200 else {}
-        if "id" in made and await self._purge.run(tenant, kb.id, [made]):  # an estimate has none
+        if "id" in made and await self._soundness.unsound(tenant, kb.id, [made]):  # an estimate has none
+            await self._client.delete(tenant, made["id"])
             message = "A document was deleted or changed while its pack was asked for: ask again."
             raise ApiError(409, message, param="vector_store", code="documents_changed")
         return answer

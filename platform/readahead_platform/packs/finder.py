@@ -17,7 +17,7 @@ class PackFinder:
         self._library = library
 
     async def find(self, tenant: str, kb: KnowledgeBase, of_kb: Sequence[Pack]) -> KbPack:
-        """What there is, sound or not: see `Purge`.
+        """What there is, sound or not: see `Soundness`.
 
         Args:
             of_kb: All packs of the knowledge base.

@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from readahead_agents.llm.base import Message
-from readahead_platform.errors import ApiError
 from readahead_platform.gateway.llm_client import LlmClient, UpstreamAnswer
-from readahead_platform.packs.builder import MAX_DOCUMENT_PACKS, Keeping, PackBuilder
+from readahead_platform.packs.builder import Keeping, PackBuilder
 from readahead_platform.packs.client import PackClient
 from readahead_platform.packs.finder import PackFinder
 from readahead_platform.packs.kb_pack import KbPack
-from readahead_platform.packs.labels import Pack, document_of, kb_of
-from readahead_platform.packs.purge import Purge
-from readahead_retrieval.errors import NotFound
+from readahead_platform.packs.labels import Pack, kb_of
+from readahead_platform.packs.soundness import Soundness
+from readahead_platform.packs.unsettled import Unsettled
+from readahead_platform.packs.wishes import PackWish, PackWishes
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import KnowledgeBase
 
 
 class KbPacks:
-    """Packs of knowledge bases, kept by the LLM server under the tenant's salt."""
+    """Packs of knowledge bases, kept by the LLM server under the tenant's salt.
 
-    def __init__(self, library: Library, llm: LlmClient) -> None:
+    A pack that holds what was deleted is dropped wherever it is met, and a wish for one of what is left takes its
+    place: `PackUpkeep` sees to it.
+    """
+
+    def __init__(self, library: Library, llm: LlmClient, wishes: PackWishes, unsettled: Unsettled) -> None:
         self.llm = llm
         self._library = library
+        self._wishes = wishes
+        self._unsettled = unsettled
         self._client = PackClient(llm)
         self._finder = PackFinder(library)
-        self._purge = Purge(library, self._client)
-        self._builder = PackBuilder(library, self._client, self._finder, self._purge)
+        self._soundness = Soundness(library)
+        self._builder = PackBuilder(library, self._client, self._finder, self._soundness)
 
     async def find(self, tenant: str, kb: KnowledgeBase) -> KbPack:
         """What there is. Once the pack of the present documents is ready, older ones are deleted; those that hold
         what was deleted at once, as after `forget_deleted`."""
         of_kb = await self._client.of_kb(tenant, kb.id)
-        if dropped := await self._purge.run(tenant, kb.id, of_kb):
-            await self._renew(tenant, kb, dropped)
+        if await self._drop_unsound(tenant, kb.id, of_kb):
             of_kb = await self._client.of_kb(tenant, kb.id)
         found = await self._finder.find(tenant, kb, of_kb)
         for old in found.older if found.is_ready else ():
@@ -68,35 +72,42 @@ class KbPacks:
         return replace(found, current=json.loads(answer.body)) if answer.status == 200 else found
 
     async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
-        """Takes all packs of a knowledge base out of memory and off the disk."""
+        """Takes all packs of a knowledge base out of memory and off the disk, for good."""
+        await self._wishes.remove_all(tenant, kb.id)
         for pack in await self._client.of_kb(tenant, kb.id):
             await self._client.delete(tenant, pack["id"])
 
+    async def give_up(self, tenant: str, pack_id: str) -> None:
+        """To be called before somebody deletes a pack by its id: it isn't to come back."""
+        pack = next((pack for pack in await self._client.list_all(tenant) if pack["id"] == pack_id), None)
+        wish = PackWish.of(tenant, pack) if pack is not None else None
+        if wish is not None:
+            await self._wishes.remove(wish)
+
     async def forget_deleted(self, tenant: str) -> None:
-        """Deletes the packs that hold a text which their knowledge base holds no more, and has them built anew without
-        it. To be called after every deletion, and before a pack's text is shown.
+        """Deletes the packs that hold a text which their knowledge base holds no more. To be called before a pack's
+        text is shown; after a deletion `PackUpkeep` does.
 
         Raises:
-            ApiError: The LLM server does not answer; the next call does it.
+            ApiError: The LLM server does not answer.
         """
         of_kbs: dict[str, list[Pack]] = {}
         for pack in await self._client.list_all(tenant):
             if (kb_id := kb_of(pack)) is not None:
                 of_kbs.setdefault(kb_id, []).append(pack)
-        known = {kb.id: kb for kb in await self._library.list_kbs(tenant)} if of_kbs else {}
         for kb_id, packs in of_kbs.items():
-            dropped = await self._purge.run(tenant, kb_id, packs)
-            if kb_id in known:
-                await self._renew(tenant, known[kb_id], dropped)
+            await self._drop_unsound(tenant, kb_id, packs)
 
-    async def _renew(self, tenant: str, kb: KnowledgeBase, dropped: Sequence[Pack]) -> None:
-        """Has packs built of what is left of those that were dropped."""
-        for pack in dropped[-1 - MAX_DOCUMENT_PACKS :]:
-            with contextlib.suppress(ApiError, NotFound):  # nothing is left, or the LLM server has no room for it now
-                if (document_id := document_of(pack)) is None:
-                    await self._builder.build(tenant, kb, _kept(pack))
-                else:
-                    await self._builder.build_document(tenant, kb, document_id, _kept(pack))
+    async def _drop_unsound(self, tenant: str, kb_id: str, packs: Sequence[Pack]) -> bool:
+        """Whether there was anything to drop."""
+        unsound = await self._soundness.unsound(tenant, kb_id, packs)
+        for pack in unsound:
+            if (wish := PackWish.of(tenant, pack)) is not None:
+                await self._wishes.add(wish)  # first: what is cut off between the two is taken up at the next start
+            await self._client.delete(tenant, pack["id"])
+        if unsound:
+            self._unsettled.add(tenant)
+        return bool(unsound)
 
     async def messages(self, tenant: str, pack_id: str) -> tuple[Message, ...]:
         """As `PackClient.messages`."""

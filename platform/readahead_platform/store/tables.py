@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Boolean, DateTime, ForeignKey, String
+from sqlalchemy import Boolean, DateTime, Float, ForeignKey, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -38,3 +38,16 @@ class KeyRow(Base):
     """What it may do: "read", "write", divided by spaces."""
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     revoked_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+class PackWishRow(Base):
+    """A pack that was dropped for what was deleted, and is to be built again of what is left."""
+
+    __tablename__ = "platform_pack_wishes"
+
+    tenant: Mapped[str] = mapped_column(String(64), primary_key=True)
+    kb_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    document_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """Empty for the pack of a whole knowledge base."""
+    pin: Mapped[bool] = mapped_column(Boolean)
+    ttl: Mapped[float | None] = mapped_column(Float)

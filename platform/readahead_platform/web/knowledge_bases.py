@@ -94,5 +94,4 @@ class KnowledgeBases:
             return
         with suppress(NotFound):  # somebody else was faster
             await self._visitor.context.library.delete_kb(self._visitor.tenant, kb.id)
-        await self._visitor.context.forget_deleted(self._visitor.tenant)
         await self.select(self._current)

@@ -195,11 +195,14 @@ class Publisher:
             held = [taken.get(document_id, document_id) for document_id in held]
             replaced = await attachments.superseded(session, kb_id, frozenset(held))
             await documents.set_published(session, kb_id, held)
-            gone = await attachments.detach(session, await knowledge_bases.tenant(session, kb_id), replaced)
+            tenant = await knowledge_bases.tenant(session, kb_id)
+            gone = await attachments.detach(session, tenant, replaced)
         self._shelf.put(kb_id, generation)
         await self._shelf.sweep(kb_id)
         for document_id in (*held, *taken, *(row.id for row in gone)):
             self._changes.notify(document_id)
+        if gone or taken:
+            self._changes.removed(tenant)
         if gone:
             self.request(kb_id)  # their entries are hidden already, and go with the next build
 

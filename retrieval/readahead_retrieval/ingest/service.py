@@ -87,13 +87,15 @@ class Ingestion:
         self.changes.notify(document_id)
         self._publisher.nudge(kb_id)
 
-    async def removed(self, kb_id: str, document_id: str) -> None:
+    async def removed(self, tenant: str, kb_id: str, document_id: str) -> None:
         """A document is gone; it is hidden already, and its index entries go with the next generation."""
+        self.changes.removed(tenant)
         await self._workers.interrupt(document_id)
         self.changes.notify(document_id)
         self._publisher.request(kb_id)
 
-    async def kb_removed(self, kb_id: str, document_ids: Sequence[str]) -> None:
+    async def kb_removed(self, tenant: str, kb_id: str, document_ids: Sequence[str]) -> None:
+        self.changes.removed(tenant)
         for document_id in document_ids:
             await self._workers.interrupt(document_id)
             self.changes.notify(document_id)

@@ -1,4 +1,4 @@
-"""The end of packs that hold what was deleted."""
+"""Which packs hold what was deleted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from readahead_platform.packs.client import PackClient
 from readahead_platform.packs.labels import Pack, content_of, document_of, held_content
 from readahead_retrieval.errors import NotFound
 from readahead_retrieval.library import Library
@@ -15,28 +14,16 @@ from readahead_retrieval.types import DocumentState
 MAX_PROVED = 1000
 
 
-class Purge:
+class Soundness:
     """Compares packs with the library, text by text where their labels do not prove them sound."""
 
-    def __init__(self, library: Library, client: PackClient) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
-        self._client = client
         self._proved: OrderedDict[str, str] = OrderedDict()
         """By pack, the content under which it was found to hold nothing deleted, so that texts are read once for it."""
 
-    async def run(self, tenant: str, kb_id: str, packs: Sequence[Pack]) -> list[Pack]:
-        """Deletes those of a knowledge base's packs that hold a text which it holds no more.
-
-        Returns:
-            What was deleted.
-        """
-        doomed = await self._doomed(tenant, kb_id, packs)
-        for pack in doomed:
-            self._proved.pop(pack["id"], None)
-            await self._client.delete(tenant, pack["id"])
-        return doomed
-
-    async def _doomed(self, tenant: str, kb_id: str, packs: Sequence[Pack]) -> list[Pack]:
+    async def unsound(self, tenant: str, kb_id: str, packs: Sequence[Pack]) -> list[Pack]:
+        """Those of a knowledge base's packs that hold a text which it holds no more."""
         try:
             listed = await self._library.list_documents(tenant, kb_id)
             searchable = [document for document in listed if document.state == DocumentState.SEARCHABLE]
@@ -48,11 +35,13 @@ class Purge:
         except NotFound:  # the knowledge base itself is no more
             return list(packs)
         held = {hashlib.sha256(one.text.encode()).hexdigest() for one in texts}
-        doomed = [pack for pack in doubted if not _is_within(pack, held)]
+        unsound = []
         for pack in doubted:
-            if pack not in doomed:
+            if _is_within(pack, held):
                 self._prove(pack["id"], content)
-        return doomed
+            else:
+                unsound.append(pack)
+        return unsound
 
     def _prove(self, pack_id: str, content: str) -> None:
         self._proved[pack_id] = content
