@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from readahead_retrieval.flat_words import FlatWords
 from readahead_retrieval.types import Box, Word
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a passage, and where it stands."""
+
+    page: int
+    """1-based."""
+    box: Box
 
 
 def line_boxes(words: Sequence[Word], start: int, end: int) -> tuple[Box, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from readahead_retrieval.boxes import Line
 from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.store import chunks, documents
 from readahead_retrieval.store.session import Database
@@ -15,7 +18,7 @@ class Chunks:
         self._database = database
         self._changes = changes
 
-    async def list(self, tenant: str, document_id: str) -> list[ChunkView]:
+    async def list(self, tenant: str, document_id: str) -> Sequence[ChunkView]:
         """In reading order."""
         async with self._database.reading() as session:
             await documents.get(session, tenant, document_id)
@@ -25,6 +28,11 @@ class Chunks:
         async with self._database.reading() as session:
             await documents.get(session, tenant, document_id)
             return await chunks.view_one(session, document_id, chunk_id)
+
+    async def lines(self, tenant: str, chunk_ids: Sequence[int]) -> dict[int, tuple[Line, ...]]:
+        """Where passages stand, by chunk; those that are not the tenant's, or are gone, are left out."""
+        async with self._database.reading() as session:
+            return await passages.load_lines(session, tenant, chunk_ids)
 
     async def set_disabled(self, tenant: str, document_id: str, chunk_id: int, *, disabled: bool) -> ChunkView:
         """A disabled chunk is found by no search from this moment on, and packs that hold it are stale."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,11 +127,16 @@ async def test_a_chunk_is_shown_disabled_and_enabled(gateway: Gateway, ids: dict
     chunks = (await http.get(path, params={"order": "asc"})).json()["data"]
     (oil,) = [chunk for chunk in chunks if "600 hours" in chunk["text"]]
     assert (oil["page"], oil["disabled"]) == (2, False)
+    assert oil["boxes"]
+    for line in oil["boxes"]:
+        assert line["page"] == 2
+        assert 0 < line["x0"] < line["x1"] < 1 and 0 < line["y0"] < line["y1"] < 1
     disabled = await http.post(f"{path}/{oil['id']}", json={"disabled": True})
     assert disabled.json() == {**oil, "disabled": True}
     found = await sdk.vector_stores.search(ids["store"], query="oil of the gearbox")
     assert found.data
     assert oil["id"] not in {(item.model_extra or {})["chunk_id"] for item in found.data}
+    assert all((item.model_extra or {})["boxes"] for item in found.data)
     assert (await http.post(f"{path}/{oil['id']}", json={"disabled": False})).json() == oil
     assert (await http.get(f"{path}/{2**70}")).status_code == 400
 
@@ -148,6 +154,24 @@ async def test_a_retrieval_test_shows_each_engines_ranks_and_what_is_left_out(
     assert others
     assert all(other["dropped"] and not other["returned"] for other in others)
     assert [one["rank"] for one in (first, *others)] == list(range(1, len(others) + 2))
+    assert {line["page"] for line in first["boxes"]} == {2}
+
+
+@pytest.mark.parametrize(
+    ("within", "found"),
+    [
+        ({"filters": {"type": "eq", "key": "year", "value": 2026}}, True),
+        ({"filters": {"type": "eq", "key": "year", "value": 1999}}, False),
+        ({"document_ids": ["doc_of_nobody"]}, False),
+    ],
+)
+async def test_a_retrieval_test_looks_where_a_search_would(
+    gateway: Gateway, ids: dict[str, str], within: dict[str, Any], found: bool
+) -> None:
+    await gateway.context.library.set_attributes("acme", ids["store"], ids["file"], {"year": 2026.0})
+    body = {"query": "oil of the gearbox", **within}
+    answer = await gateway.http().post(f"/v1/vector_stores/{ids['store']}/retrieval_test", json=body)
+    assert bool(answer.json()["data"]) == found
 
 
 async def test_a_page_of_a_deleted_document_is_gone_and_says_so(gateway: Gateway, ids: dict[str, str]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_platform.api.attribute_filters import Filter
+from readahead_platform.api.lines import line_objects
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
+from readahead_retrieval.boxes import Line
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Attachment, Evidence
 
@@ -45,20 +48,23 @@ async def search(store: str, body: SearchRequest, tenant: Tenant, context: Conte
     floor = body.ranking_options.score_threshold
     kept = [passage for passage in found if floor is None or _score(passage) >= floor]
     files = await _files(tenant, store, context, body.filters) if kept else {}
+    lines = await context.library.chunks.lines(tenant, [passage.chunk_id for passage in kept])
     return {
         "object": "vector_store.search_results.page",
         "search_query": queries,
-        "data": [_result(passage, files[passage.document_id]) for passage in kept if passage.document_id in files],
+        "data": [
+            _result(passage, files[passage.document_id], lines.get(passage.chunk_id, ()))
+            for passage in kept
+            if passage.document_id in files
+        ],
         "has_more": False,
         "next_page": None,
     }
 
 
 async def _found(store: str, body: SearchRequest, query: str, tenant: str, library: Library) -> list[Evidence]:
-    if body.filters is None:
-        return await library.search(tenant, store, query, body.max_num_results)
-    documents = await library.matching(tenant, store, body.filters.matches)
-    if not documents:
+    documents = None if body.filters is None else await library.matching(tenant, store, body.filters.matches)
+    if documents == []:
         return []
     return await library.search(tenant, store, query, body.max_num_results, documents)
 
@@ -77,7 +83,7 @@ def _score(passage: Evidence) -> float:
     return min(max(passage.similarity, 0.0), 1.0)
 
 
-def _result(passage: Evidence, file: Attachment) -> dict[str, Any]:
+def _result(passage: Evidence, file: Attachment, lines: Sequence[Line]) -> dict[str, Any]:
     return {
         "file_id": file.file_id,
         "filename": file.name,
@@ -89,6 +95,7 @@ def _result(passage: Evidence, file: Attachment) -> dict[str, Any]:
         "page": passage.page,
         "last_page": passage.last_page,
         "page_label": passage.page_label,
+        "boxes": line_objects(lines),
         "similarity": passage.similarity,
         "fused_score": passage.score,
         "ranks": passage.ranks,
