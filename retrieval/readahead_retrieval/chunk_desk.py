@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from readahead_retrieval.boxes import Line
 from readahead_retrieval.ingest.changes import Changes
-from readahead_retrieval.store import chunks, documents
+from readahead_retrieval.store import chunks, documents, passages
 from readahead_retrieval.store.session import Database
 from readahead_retrieval.types import ChunkView
 
