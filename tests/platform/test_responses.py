@@ -26,9 +26,11 @@ from readahead_serving.settings import ServingSettings
 from tests.platform.gateway import Gateway, add_document, running_gateway
 from tests.platform.running import free_port
 from tests.platform.test_agent_runs import ANSWER, Gate
+from tests.retrieval import pdf_samples as samples
 from tests.serving.scripted import MODEL, ScriptedEngine, delta
 
 QUESTION = "How heavy is the Halden pump?"
+SEARCH = {"type": "file_search", "vector_store_ids": ["vs_1"]}
 
 
 class Replies:
@@ -87,6 +89,39 @@ async def test_an_answer_from_documents_cites_file_and_page(asked: Gateway) -> N
     assert await sdk.files.retrieve(str(cited["file_id"]))
     assert response.usage is not None and response.usage.total_tokens > 0
     assert (await sdk.responses.retrieve(response.id)).output_text == response.output_text
+
+
+async def test_a_file_search_keeps_to_its_filters_and_threshold_and_tells_attributes(
+    gateway: Gateway, manual: Path, tmp_path: Path
+) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    sdk, store = gateway.sdk(), ids["store"]
+    older = samples.write_pdf(tmp_path / "older.pdf", samples.lines("The Halden pump weighs 57 kilograms as built."))
+    file = await sdk.files.create(file=older, purpose="assistants")
+    await sdk.vector_stores.files.create_and_poll(file.id, vector_store_id=store, attributes={"year": 2019})
+    await sdk.vector_stores.files.update(
+        ids["file"], vector_store_id=store, attributes={"year": 2024, "kind": "manual"}
+    )
+
+    async def results(**search: Any) -> tuple[str, list[Any]]:
+        tools: Any = [{"type": "file_search", "vector_store_ids": [store], **search}]
+        made = await sdk.responses.create(
+            model="any", input=QUESTION, tools=tools, include=["file_search_call.results"]
+        )
+        assert made.status == "completed" and made.output[0].type == "file_search_call", made.error
+        return made.output_text, made.output[0].results or []
+
+    _, every = await results()
+    assert {found.file_id for found in every} == {file.id, ids["file"]}
+    attributes = {found.file_id: found.attributes for found in every}
+    assert attributes == {file.id: {"year": 2019}, ids["file"]: {"year": 2024, "kind": "manual"}}
+    _, older_only = await results(filters={"type": "lt", "key": "year", "value": 2020})
+    assert [(found.filename, found.attributes) for found in older_only] == [("older.pdf", {"year": 2019})]
+    likeness = sorted(found.score or 0.0 for found in every)
+    _, near = await results(ranking_options={"ranker": "auto", "score_threshold": likeness[-1]})
+    assert [found.score for found in near] == likeness[-1:]
+    text, none = await results(filters={"type": "eq", "key": "year", "value": 1999})
+    assert not none and "not in the documents" in text
 
 
 async def test_a_stream_tells_in_typed_events_what_the_response_holds(asked: Gateway) -> None:
@@ -263,6 +298,16 @@ async def test_a_failure_keeps_its_code(gateway: Gateway) -> None:
         ({"input": [{"role": "assistant", "content": "Hello."}]}, "input"),
         ({"conversation": "conv_1", "previous_response_id": "resp_1"}, "previous_response_id"),
         ({"stream": "yes"}, "stream"),
+        ({"tools": [{**SEARCH, "vector_store_ids": ["vs_1", "vs_2"]}]}, "tools[0].vector_store_ids"),
+        ({"tools": [SEARCH, {"type": "function", "name": "weigh"}]}, "tools"),
+        ({"tools": [{**SEARCH, "filters": {"type": "like", "key": "a", "value": "b"}}]}, "tools[0]"),
+        (
+            {
+                "tools": [{**SEARCH, "ranking_options": {"score_threshold": 0.5}}],
+                "readahead": {"route": "cag"},
+            },
+            "readahead.route",
+        ),
     ],
 )
 async def test_what_cannot_be_honoured_is_refused_by_name(gateway: Gateway, body: dict[str, Any], param: str) -> None:

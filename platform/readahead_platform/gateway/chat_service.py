@@ -16,6 +16,7 @@ from readahead_agents.memory.standalone import standalone
 from readahead_agents.settings import AgentSettings
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.library_source import LibrarySource
+from readahead_platform.gateway.selection import EVERYTHING, Selection
 from readahead_platform.packs.kb_packs import KbPacks
 from readahead_platform.packs.kb_sizes import KbSizes
 from readahead_platform.routing.reading_speed import ReadingSpeed
@@ -55,12 +56,14 @@ class ChatService:
         messages: Sequence[Message],
         route: RequestedRoute = "auto",
         options: AnswerOptions = DEFAULT_OPTIONS,
+        selection: Selection = EVERYTHING,
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yields `RouteChosen`, then the run's events to `Answered`. Closing the generator ends all work for it.
 
         Args:
             kb: Name or id.
             messages: The conversation; its last message is the user's question.
+            selection: What is searched. A part of it is never answered from a pack, which holds the whole.
 
         Raises:
             ApiError: No question, or a route that cannot be taken.
@@ -76,9 +79,12 @@ class ChatService:
             found,
             self._score_floor,
             self._settings.link_hosts,
+            selection,
             standalone={question: asked.question},
         )
-        routed = await self._router.choose(Asked(tenant, found, asked.question, route, options), source)
+        routed = await self._router.choose(
+            Asked(tenant, found, asked.question, route, options, selection == EVERYTHING), source
+        )
         yield routed.chosen
         if asked.by is not None:
             yield QuestionRewritten(asked.question, asked.by)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from readahead_platform.gateway.selection import EVERYTHING, Selection
 from readahead_retrieval.library import Library
 from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation, Evidence, KnowledgeBase
@@ -22,8 +23,7 @@ class LibrarySource:
     kb: KnowledgeBase
     score_floor: float
     link_hosts: tuple[str, ...] = ()
-    document_ids: tuple[str, ...] | None = None
-    """The documents that are searched; None means all."""
+    selection: Selection = EVERYTHING
     standalone: Mapping[str, str] = field(default_factory=dict)
     """What is searched for in the place of a question that leans on the turns before it."""
     found: dict[tuple[str, int | None], list[Evidence]] = field(default_factory=dict, compare=False)
@@ -36,15 +36,21 @@ class LibrarySource:
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
         query = self.standalone.get(query, query)
         if (query, top_k) not in self.found:
-            found = await self.library.search(self.tenant, self.kb.id, query, top_k, self.document_ids)
+            found = await self._search(query, top_k)
             if len(self.found) == MAX_REMEMBERED:
                 return found
             self.found[query, top_k] = found
         return list(self.found[query, top_k])
 
+    async def _search(self, query: str, top_k: int | None) -> list[Evidence]:
+        documents = self.selection.document_ids
+        if documents is not None and not documents:
+            return []
+        return self.selection.kept(await self.library.search(self.tenant, self.kb.id, query, top_k, documents))
+
     def only(self, document_id: str) -> LibrarySource:
         """The same, of one document."""
-        return replace(self, document_ids=(document_id,), found={})
+        return replace(self, selection=replace(self.selection, document_ids=(document_id,)), found={})
 
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         return await self.library.cite(self.tenant, answer, evidence)

@@ -11,13 +11,16 @@ from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import Answered, EvidenceFound, QuestionRewritten, Token
 from readahead_agents.llm.base import Message
 from readahead_platform.api.answer_log import AnswerLog, citation_object
+from readahead_platform.api.passage_files import files_of
 from readahead_platform.gateway.chat_service import ChatEvent, ChatService
+from readahead_platform.gateway.scores import score
+from readahead_platform.gateway.selection import EVERYTHING, Selection
 from readahead_platform.responses.request import ResponseRequest
 from readahead_platform.responses.writer import Event, Item, MessageWriter, ResponseWriter
 from readahead_platform.routing.route import RouteChosen
 from readahead_retrieval.errors import NotFound
 from readahead_retrieval.library import Library
-from readahead_retrieval.types import Citation, Evidence
+from readahead_retrieval.types import Attachment, Citation, Evidence
 
 PageUrl = Callable[[Citation], str]
 _RESULTS = "file_search_call.results"
@@ -48,14 +51,15 @@ class DocumentAnswer:
         )
         search = _Search(writer, conversation[-1].content)
         message = MessageWriter(writer)
-        asked = self._chat.ask(self._tenant, request.kb, conversation, request.readahead.route, options)
+        route, selection = request.readahead.route, await self._selection(request.kb)
+        asked = self._chat.ask(self._tenant, request.kb, conversation, route, options, selection)
         async with aclosing(asked) as told:
             async for event in told:
                 self._log.observe(event)
                 if isinstance(event, QuestionRewritten):
                     search.asks(event.question)
                 if isinstance(event, EvidenceFound) and _RESULTS in request.include:
-                    search.found([await self._result(evidence) for evidence in event.evidence])
+                    search.found(await self._results(request.kb, event.evidence))
                 for typed in self._typed(event, search, message):
                     yield typed
                 if isinstance(event, Answered):
@@ -91,21 +95,37 @@ class DocumentAnswer:
             **citation_object(citation),
         }
 
-    async def _result(self, evidence: Evidence) -> dict[str, Any]:
-        return {
-            "file_id": await self._file_id(evidence.document_id),
-            "filename": evidence.document,
-            "score": evidence.similarity,
-            "text": evidence.text,
-            "attributes": {},
-            "page": evidence.page,
-        }
+    async def _selection(self, kb: str) -> Selection:
+        tool = self._request.file_search
+        if tool is None or not tool.selects:
+            return EVERYTHING
+        documents = None
+        if tool.filters is not None:
+            documents = tuple(await self._library.matching(self._tenant, kb, tool.filters.matches))
+        return Selection(documents, tool.ranking_options.score_threshold)
+
+    async def _results(self, kb: str, found: Sequence[Evidence]) -> list[dict[str, Any]]:
+        """Without those whose file was deleted meanwhile."""
+        filters = self._request.file_search.filters if self._request.file_search is not None else None
+        files = await files_of(self._library, self._tenant, kb, filters)
+        return [_result(passage, files[passage.document_id]) for passage in found if passage.document_id in files]
 
     async def _file_id(self, document_id: str) -> str:
         try:
             return (await self._library.get_document(self._tenant, document_id)).file_id
         except NotFound:
             return document_id  # deleted while the answer was written
+
+
+def _result(passage: Evidence, file: Attachment) -> dict[str, Any]:
+    return {
+        "file_id": file.file_id,
+        "filename": file.name,
+        "score": score(passage),
+        "text": passage.text,
+        "attributes": dict(file.attributes),
+        "page": passage.page,
+    }
 
 
 class _Search:

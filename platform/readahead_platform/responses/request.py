@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from readahead_agents.profile import UserProfile
+from readahead_platform.api.attribute_filters import Filter
 from readahead_platform.api.models import KB_PREFIX
+from readahead_platform.api.vector_store_search import RankingOptions
 from readahead_platform.errors import ApiError
 from readahead_platform.responses.items import InputItem
 from readahead_platform.responses.nesting import BoundedBody
@@ -27,11 +30,16 @@ class FileSearchTool(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["file_search"]
-    vector_store_ids: list[str] = Field(min_length=1, max_length=1)
+    vector_store_ids: list[str] = Field(min_length=1, max_length=16)
     """One: an answer is written from one knowledge base."""
     max_num_results: int | None = Field(default=None, ge=1, le=50)
-    filters: None = None
-    ranking_options: None = None
+    filters: Filter | None = None
+    ranking_options: RankingOptions = RankingOptions()
+
+    @property
+    def selects(self) -> bool:
+        """Whether it is to search a part of the store only."""
+        return self.filters is not None or self.ranking_options.score_threshold is not None
 
 
 class FunctionTool(BaseModel):
@@ -210,18 +218,40 @@ class ResponseRequest(BoundedBody):
             raise _refused("background", "`background` needs `store`: what is not kept cannot be fetched later.")
         if self.kb is None:
             return self
-        if len(self.tools) > (not self.model.startswith(KB_PREFIX)):
-            raise _refused("tools", "A knowledge base answers alone; ask a plain model for other tools beside it.")
+        self._searches_one_store()
         if self.text.format.type != "text":
             raise _refused("text.format", "An answer from documents is text; ask a plain model for JSON.")
         return self
+
+    def _searches_one_store(self) -> None:
+        beside = [tool for tool in self.tools if tool is not self.file_search]
+        if self.model.startswith(KB_PREFIX) and self.file_search is not None:
+            message = f"The model {self.model!r} names what is searched already; leave `file_search` out."
+            raise _refused("tools", message)
+        if beside:
+            raise _refused("tools", _answers_alone(beside))
+        search = self.file_search
+        if search is None:
+            return
+        if len(search.vector_store_ids) > 1:
+            message = f"An answer is written from one vector store; {len(search.vector_store_ids)} are named."
+            raise _refused("tools[0].vector_store_ids", message)
+        if search.selects and self.readahead.route == "cag":
+            message = (
+                "The route 'cag' reads the whole store; leave `filters` and `score_threshold` out, or ask for auto."
+            )
+            raise _refused("readahead.route", message)
+
+    @property
+    def file_search(self) -> FileSearchTool | None:
+        return next((tool for tool in self.tools if isinstance(tool, FileSearchTool)), None)
 
     @property
     def kb(self) -> str | None:
         """The knowledge base that answers: the model's own, or the one that `file_search` names."""
         if self.model.startswith(KB_PREFIX):
             return self.model.removeprefix(KB_PREFIX)
-        return next((tool.vector_store_ids[0] for tool in self.tools if isinstance(tool, FileSearchTool)), None)
+        return self.file_search.vector_store_ids[0] if self.file_search is not None else None
 
     @property
     def call_limit(self) -> int:
@@ -230,7 +260,16 @@ class ResponseRequest(BoundedBody):
 
     @property
     def top_k(self) -> int | None:
-        return next((tool.max_num_results for tool in self.tools if isinstance(tool, FileSearchTool)), None)
+        return self.file_search.max_num_results if self.file_search is not None else None
+
+
+def _answers_alone(beside: Sequence[Tool]) -> str:
+    names = [tool.server_label if isinstance(tool, McpTool) else getattr(tool, "name", tool.type) for tool in beside]
+    return (
+        f"A knowledge base answers alone: leave out {', '.join(map(repr, names))}, or ask the plain model with "
+        '{"type": "mcp", "server_label": "readahead"} in the place of `file_search`: it searches the same documents '
+        "beside other tools."
+    )
 
 
 def _refused(param: str, message: str) -> ApiError:

@@ -31,6 +31,8 @@ class Asked:
     question: str
     route: RequestedRoute
     options: AnswerOptions
+    of_all: bool = True
+    """Whether all of the knowledge base may be read for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Router:
     async def _pack(self, asked: Asked) -> KbPack:
         """What packs there are; one whose documents have changed is built anew beside, while questions read of it what
         has stayed the same."""
-        if asked.route == "rag":
+        if asked.route == "rag" or not asked.of_all:
             return KbPack()
         try:
             pack = await self._packs.find(asked.tenant, asked.kb)
