@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -79,7 +80,11 @@ async def test_what_is_written_of_the_whole_documents_begins_with_the_pack(tool:
     assert tuple(begin) == PACK.messages and QUESTION in asked.content and FILTER not in asked.content
 
 
-async def test_a_run_on_a_pack_asks_and_merges_there() -> None:
+SAID = (Message("user", "What does the filter cost?"), Message("assistant", "It costs 12 crowns."))
+
+
+@pytest.mark.parametrize("history", [(), SAID, (Message("system", "Be polite."), *SAID)])
+async def test_a_run_on_a_pack_asks_and_merges_there_behind_what_was_said(history: Sequence[Message]) -> None:
     steps = [
         step("query_rag_with_context", question="What the pump costs, summed up?"),
         step("generate_summary", ["s1"], topic="the pump"),
@@ -87,13 +92,15 @@ async def test_a_run_on_a_pack_asks_and_merges_there() -> None:
     replies = {"What the pump costs, summed": PRICE, "sum up": FILTER, "in full": PRICE}
     llm = ScriptedLanguageModel(planning(steps, replies))
     question = "Sum up what the pump costs."
-    events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS, PACK).run(question))
+    events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS, PACK).run(question, history))
     assert [each.tool for each in of(events, StepStarted)] == ["query_cag", "generate_summary"]
     assert ending(events).answer == PRICE and ending(events).usage.calls == 4
     for each in llm.calls[1:]:
         assert each.messages[: len(PACK.messages)] == PACK.messages
-    merging = llm.calls[-1].messages[-1].content
-    assert merging.index(PRICE) < merging.index(question)
+    *before, asked = llm.calls[-1].messages
+    assert tuple(before) == (*PACK.messages, *(turn for turn in history if turn.role != "system"))
+    assert asked.content.index(PRICE) < asked.content.index(question)
+    assert asked.content.startswith("Be polite.") == (len(history) > len(SAID))
 
 
 async def test_a_run_may_answer_from_the_pack_alone() -> None:

@@ -179,11 +179,19 @@ class Synthesis:
         findings = "\n".join(as_data(MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
         reader = self.asked.profile.told() if self.asked.profile is not None else ""
-        if self.pack is not None and not history and len(of_documents(evidence)) == len(evidence):
+        if self.pack is not None and len(of_documents(evidence)) == len(evidence):
             asked = prompt("synthesis_pack" if findings else "pack_user").substitute(
                 findings=findings, question=f"{question}{reader}"
             )
-            on_pack = await prompt_on_pack(self.llm, self.pack, asked, evidence, options.max_tokens)
+            on_pack = await prompt_on_pack(
+                self.llm,
+                self.pack,
+                asked,
+                evidence,
+                options.max_tokens,
+                history=history,
+                history_tokens=settings.history_tokens,
+            )
             if on_pack is not None:
                 return on_pack, options
         parts = PromptParts(
