@@ -55,15 +55,10 @@ class Searcher:
         self._counter = counter
 
     async def search(
-        self,
-        kb: KnowledgeBase,
-        query: str,
-        top_k: int | None,
-        document_ids: Sequence[str] | None,
-        per_document: int | None = None,
+        self, kb: KnowledgeBase, query: str, top_k: int | None, document_ids: Sequence[str] | None
     ) -> list[Evidence]:
-        """Best first; as `Library.search`. At most `per_document` passages come from one document."""
-        considered = await self.explain(kb, query, top_k, document_ids, per_document)
+        """Best first; as `Library.search`."""
+        considered = await self.explain(kb, query, top_k, document_ids)
         return [candidate.evidence for candidate in considered if candidate.dropped is None]
 
     async def explain(
@@ -74,13 +69,18 @@ class Searcher:
         document_ids: Sequence[str] | None = None,
         per_document: int | None = None,
     ) -> list[Candidate]:
-        """Every passage that a search with these arguments considers, in its order."""
+        """Every passage that a search with these arguments considers, in its order.
+
+        Args:
+            per_document: Passages of one document at most; None for the settings', which hold where there are several.
+        """
         query = clean_query(query)
         wanted = check_top_k(self._settings.top_k if top_k is None else top_k)
         generation = await self._generation(kb)
         within = await self._within(kb, document_ids)
         vector = await self._vector(generation, query)
         by_words = not self._counter.knows(query)
+        cap = self._cap(document_ids) if per_document is None else per_document
         limit = max(self._settings.candidates, wanted)
         while True:
             found = await asyncio.to_thread(rank, generation, query, vector, limit, within, by_words=by_words)
@@ -90,10 +90,14 @@ class Searcher:
                 return await self.explain(kb, query, top_k, document_ids, per_document)
             fused = await asyncio.to_thread(weighed, found.fused, live)
             ranked = await self._rescored(query, fused, live)
-            judged = await asyncio.to_thread(select, ranked, live, wanted, per_document)
+            judged = await asyncio.to_thread(select, ranked, live, wanted, cap)
             if found.exhausted or sum(item.dropped is None for item in judged) == wanted:
                 return [_candidate(place, item) for place, item in enumerate(judged, start=1)]
             limit *= 4  # what was found is mostly removed or repeated: look further
+
+    def _cap(self, document_ids: Sequence[str] | None) -> int | None:
+        one = document_ids is not None and len(set(document_ids)) < 2
+        return None if one else self._settings.per_document or None
 
     async def _rescored(self, query: str, fused: Sequence[Fused], live: Mapping[int, StoredChunk]) -> list[Fused]:
         """The best of them in the reranker's order, the rest behind them."""

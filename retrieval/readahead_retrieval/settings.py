@@ -50,6 +50,8 @@ class RetrievalSettings(BaseModel):
     """Documents ingested at a time."""
     top_k: int = Field(default=6, ge=1, le=50)
     """Passages that a question is answered from."""
+    per_document: int = Field(default=0, ge=0, le=50)
+    """Passages of one document among those of a search or an answer from several; 0 for any number."""
     candidates: int = Field(default=40, ge=1)
     """Passages taken from each engine before fusion."""
     reranker_model: str = ""

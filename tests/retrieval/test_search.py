@@ -138,6 +138,16 @@ async def test_a_cap_leaves_room_for_other_documents(tmp_path: Path, handbook: P
     assert sorted(shown) == ["handbook.pdf", "other.pdf"]
 
 
+async def test_a_cap_in_the_settings_holds_for_every_search_but_those_within_one_document(
+    tmp_path: Path, handbook: Path
+) -> None:
+    async with filled(tmp_path, handbook, per_document=1) as library:
+        found = await library.search(TENANT, "k", "hotel nights breakfast", top_k=4)
+        assert sorted(evidence.document for evidence in found) == ["handbook.pdf", "other.pdf"]
+        (own,) = {e.document_id for e in found if e.document == "handbook.pdf"}
+        assert len(await library.search(TENANT, "k", "hotel nights breakfast", 4, [own])) == 3
+
+
 class Misled(TermEmbedder):
     """Finds a passage beside the matter near to every question."""
 
