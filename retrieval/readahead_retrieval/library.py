@@ -266,6 +266,11 @@ class Library:
         async with self._database.reading() as session:
             return documents.document_of(await documents.get(session, tenant, document_id))
 
+    async def existing(self, tenant: str, document_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are documents; of what old answers cite, the others were deleted."""
+        async with self._database.reading() as session:
+            return await documents.existing(session, tenant, document_ids)
+
     async def matching(self, tenant: str, kb: str, matches: Callable[[Attributes], bool]) -> list[str]:
         """Ids of the documents one of whose files bears attributes that match."""
         async with self._database.reading() as session:

@@ -117,6 +117,28 @@ async def test_responses_of_a_conversation_remember_it_and_are_added_to_it(
         assert second.output_text == "You asked of pumps."
 
 
+async def test_an_old_answer_tells_which_of_its_documents_were_deleted(gateway: Gateway, manual: Path) -> None:
+    ids = await add_document(gateway, "manuals", manual)
+    gateway.llm.script = [ANSWER]
+    http = gateway.http()
+    made = (await gateway.sdk().conversations.create()).id
+    response = await gateway.sdk().responses.create(model="kb/manuals", input=QUESTION, conversation=made)
+    kept, items = f"/v1/responses/{response.id}", f"/v1/conversations/{made}/items"
+
+    async def cited() -> list[dict[str, object]]:
+        """By the response, by its conversation, and by the item there."""
+        message = (await http.get(items)).json()["data"][0]
+        one = (await http.get(f"{items}/{message['id']}")).json()
+        answers = ((await http.get(kept)).json()["output"][-1], message, one)
+        return [answer["content"][0]["annotations"][0] for answer in answers]
+
+    before = await cited()
+    assert all(annotation["document_id"] == ids["document"] for annotation in before)
+    assert not any("deleted" in annotation for annotation in before)
+    await gateway.context.library.remove_document("acme", ids["document"])
+    assert await cited() == [annotation | {"deleted": True} for annotation in before]
+
+
 async def test_a_deleted_conversation_takes_its_responses_along(asked_home: Path, manual: Path) -> None:
     gate = Gate()
     llm = ScriptedLanguageModel([ANSWER], hold=gate.hold)

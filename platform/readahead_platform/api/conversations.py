@@ -12,6 +12,7 @@ from readahead_agents.conversations.store import Conversation
 from readahead_platform.api.vector_store_fields import Metadata
 from readahead_platform.gateway.auth import Tenant
 from readahead_platform.gateway.dependencies import Context
+from readahead_platform.responses.deleted import with_deletions
 from readahead_platform.responses.items import InputItem, Item, kept_items
 from readahead_platform.responses.nesting import BoundedBody
 
@@ -86,12 +87,14 @@ async def list_items(
     items, has_more = await context.conversations.page(
         tenant, conversation_id, after=after, limit=limit, ascending=order == "asc"
     )
-    return _items_object(items, has_more=has_more)
+    return _items_object(await with_deletions(context.library, tenant, items), has_more=has_more)
 
 
 @router.get("/v1/conversations/{conversation_id}/items/{item_id}")
 async def get_item(conversation_id: str, item_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return dict(await context.conversations.get_item(tenant, conversation_id, item_id))
+    item = await context.conversations.get_item(tenant, conversation_id, item_id)
+    [shown] = await with_deletions(context.library, tenant, [item])
+    return shown
 
 
 @router.delete("/v1/conversations/{conversation_id}/items/{item_id}")

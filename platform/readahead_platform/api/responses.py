@@ -19,6 +19,7 @@ from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.disconnect import unless_disconnected
 from readahead_platform.gateway.errors import envelope
 from readahead_platform.gateway.sse import event_stream, frame
+from readahead_platform.responses.deleted import with_deletions
 from readahead_platform.responses.request import McpTool, ResponseRequest
 from readahead_platform.responses.service import KIND, Responses, response_object
 from readahead_retrieval.types import Citation
@@ -61,7 +62,8 @@ async def get_response(
     """As it stands; with `stream` its events behind number `starting_after`, and those to come."""
     run = await context.runs.get(tenant, KIND, response_id)
     if not stream:
-        return JSONResponse(response_object(run))
+        [response] = await with_deletions(context.library, tenant, [response_object(run)])
+        return JSONResponse(response)
     events = context.runs.follow(tenant, KIND, run.id, starting_after + 1)
     return await event_stream(_frames(events), context.drain, context.settings.gateway.heartbeat_s)
 

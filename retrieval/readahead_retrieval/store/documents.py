@@ -99,6 +99,15 @@ async def get(session: AsyncSession, tenant: str, document_id: str) -> DocumentR
     raise NotFound("document", document_id)
 
 
+async def existing(session: AsyncSession, tenant: str, document_ids: Sequence[str]) -> set[str]:
+    """Those of the ids that are the tenant's documents."""
+    found: set[str] = set()
+    for start in range(0, len(document_ids), ID_BATCH):
+        batch = _of_tenant(tenant).where(DocumentRow.id.in_(document_ids[start : start + ID_BATCH]))
+        found.update(await session.scalars(batch.with_only_columns(DocumentRow.id)))
+    return found
+
+
 async def with_tenant(session: AsyncSession, document_id: str) -> tuple[DocumentRow, str] | None:
     """For the workers, which serve every tenant."""
     statement = select(DocumentRow, KnowledgeBaseRow.tenant).join(KnowledgeBaseRow)
