@@ -45,8 +45,14 @@ async def test_what_an_older_version_read_is_told_and_read_anew(
     monkeypatch.setenv("READAHEAD_URL", gateway.url)
     monkeypatch.setenv("READAHEAD_API_KEY", gateway.key)
     store = (await gateway.context.library.create_kb("acme", "manuals")).id
-    [document] = await added(gateway, store, samples.write_pdf(tmp_path / "pump.pdf", samples.lines("It has a frame.")))
+    plain = samples.write_pdf(tmp_path / "plain.pdf", samples.lines("It has a frame."))
+    await added(gateway, store, samples.with_attachments(tmp_path / "pump.pdf", plain, "figures.pdf"))
+    [document] = json.loads(await kb("status", "manuals", "--json"))["documents"]
     assert not document["outdated"]
+    note = "Attached files are not read: figures.pdf. Upload them by themselves."
+    assert document["notes"] == [note]
+    assert f"pump.pdf: {note}" in await kb("status", "manuals")
+    assert f"pump.pdf: {note}" in await kb("add", "manuals", str(tmp_path / "pump.pdf"))
     assert "No document of manuals" in await kb("refresh", "manuals")
     await asyncio.to_thread(as_of_an_older_version, gateway.context.settings.home / "readahead.db")
     status = await kb("status", "manuals")

@@ -52,7 +52,8 @@ def _took_a_place(document: Mapping[str, Any], before: Mapping[str, str], names:
 def _refused(path: Path, refusal: CommandRefused) -> dict[str, Any]:
     """What never became a document, in the same shape."""
     error = {"code": refusal.code, "message": refusal.message, "retryable": False}
-    return {"document": path.name, "state": "failed", "pages": 0, "pages_unread": [], "chunks": 0, "error": error}
+    nothing = {"pages": 0, "pages_unread": [], "chunks": 0, "notes": []}
+    return {"document": path.name, "state": "failed", **nothing, "error": error}
 
 
 def _watch(client: GatewayClient, path: str, view: ProgressView) -> dict[str, Any]:
@@ -73,11 +74,8 @@ def position(document: dict[str, Any]) -> tuple[int, int]:
 
 def document_summary(document: dict[str, Any]) -> dict[str, Any]:
     """The shape that scripts read."""
-    summary: dict[str, Any] = {
-        name: document[name]
-        for name in ("document", "document_id", "file_id", "state", "pages", "pages_unread", "chunks", "outdated")
-        if name in document
-    }
+    told = ("document", "document_id", "file_id", "state", "pages", "pages_unread", "chunks", "notes", "outdated")
+    summary: dict[str, Any] = {name: document[name] for name in told if name in document}
     if document["error"] is not None:
         summary["error"] = document["error"]
     return summary

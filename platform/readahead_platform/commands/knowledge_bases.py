@@ -129,6 +129,8 @@ def status(name: Name, as_json: AsJson = False) -> None:
         return
     rows = [(d["document"], _state(d), d["pages"], d["chunks"], d.get("error", {}).get("code", "")) for d in documents]
     print_table(("DOCUMENT", "STATE", "PAGES", "CHUNKS", "ERROR"), rows)
+    for document in documents:
+        _show_notes(document)
     if any(document["outdated"] for document in documents):
         typer.echo(f"Outdated documents were read by an older version: `readahead kb refresh {shlex.quote(name)}`.")
 
@@ -274,6 +276,13 @@ def _show_refreshed(documents: list[dict[str, Any]]) -> None:
         else:
             error = document.get("error", {"code": document["state"], "message": "It was cancelled."})
             typer.echo(f"readahead: {document['document']}: {error['message']} ({error['code']})", err=True)
+        _show_notes(document)
+
+
+def _show_notes(document: dict[str, Any]) -> None:
+    """What the file holds and is not read, and what was recognised on its pictures."""
+    for note in document["notes"]:
+        typer.echo(f"{document['document']}: {note}")
 
 
 def _show_added(documents: list[dict[str, Any]], name: str) -> None:
@@ -287,5 +296,6 @@ def _show_added(documents: list[dict[str, Any]], name: str) -> None:
         else:
             error = document.get("error", {"code": document["state"], "message": "It was cancelled."})
             typer.echo(f"readahead: {document['document']}: {error['message']} ({error['code']})", err=True)
+        _show_notes(document)
     if any(document["state"] == "searchable" for document in documents):
         typer.echo(f'Ask with `readahead ask {shlex.quote(name)} "…"`.')
