@@ -130,7 +130,8 @@ async def test_a_chunk_is_shown_disabled_and_enabled(gateway: Gateway, ids: dict
     assert oil["boxes"]
     for line in oil["boxes"]:
         assert line["page"] == 2
-        assert 0 < line["x0"] < line["x1"] < 1 and 0 < line["y0"] < line["y1"] < 1
+        x0, y0, x1, y1 = line["box"]
+        assert 0 < x0 < x1 < 1 and 0 < y0 < y1 < 1
     disabled = await http.post(f"{path}/{oil['id']}", json={"disabled": True})
     assert disabled.json() == {**oil, "disabled": True}
     found = await sdk.vector_stores.search(ids["store"], query="oil of the gearbox")

@@ -23,9 +23,10 @@ from readahead_agents.events import (
     ToolCalled,
 )
 from readahead_agents.llm.base import TokenUsage
+from readahead_platform.api.lines import box_numbers
 from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.routing.route import RouteChosen
-from readahead_retrieval.types import Box, Citation, Evidence
+from readahead_retrieval.types import Citation, Evidence
 
 _EVENT_NAMES: dict[type[ChatEvent], str] = {
     RouteChosen: "route",
@@ -188,11 +189,7 @@ def _evidence_object(evidence: Evidence) -> dict[str, Any]:
 
 
 def citation_object(citation: Citation) -> dict[str, Any]:
-    return {**asdict(citation), "boxes": [_box(box) for box in citation.boxes]}
-
-
-def _box(box: Box) -> list[float]:
-    return [round(value, 5) for value in (box.x0, box.y0, box.x1, box.y1)]
+    return {**asdict(citation), "boxes": [box_numbers(box) for box in citation.boxes]}
 
 
 def cost_object(usage: TokenUsage, seconds: float) -> dict[str, Any]:

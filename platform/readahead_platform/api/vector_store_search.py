@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from readahead_platform.api.attribute_filters import Filter
 from readahead_platform.api.lines import line_objects
+from readahead_platform.api.passage_files import files_of
 from readahead_platform.gateway.auth import Tenant
-from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
+from readahead_platform.gateway.scores import score
 from readahead_retrieval.boxes import Line
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Attachment, Evidence
@@ -46,8 +47,8 @@ async def search(store: str, body: SearchRequest, tenant: Tenant, context: Conte
     queries = [body.query] if isinstance(body.query, str) else body.query
     found = await _found(store, body, "\n".join(queries), tenant, context.library)
     floor = body.ranking_options.score_threshold
-    kept = [passage for passage in found if floor is None or _score(passage) >= floor]
-    files = await _files(tenant, store, context, body.filters) if kept else {}
+    kept = [passage for passage in found if floor is None or score(passage) >= floor]
+    files = await files_of(context.library, tenant, store, body.filters) if kept else {}
     lines = await context.library.chunks.lines(tenant, [passage.chunk_id for passage in kept])
     return {
         "object": "vector_store.search_results.page",
@@ -69,25 +70,11 @@ async def _found(store: str, body: SearchRequest, query: str, tenant: str, libra
     return await library.search(tenant, store, query, body.max_num_results, documents)
 
 
-async def _files(tenant: str, store: str, context: GatewayContext, filters: Filter | None) -> dict[str, Attachment]:
-    """By document, the oldest of its files that passes the filters."""
-    files: dict[str, Attachment] = {}
-    for attachment in await context.library.attachments(tenant, store):
-        if filters is None or filters.matches(attachment.attributes):
-            files.setdefault(attachment.document.id, attachment)
-    return files
-
-
-def _score(passage: Evidence) -> float:
-    """OpenAI's score is a similarity from 0 to 1; the order is the fused ranking's, which knows words too."""
-    return min(max(passage.similarity, 0.0), 1.0)
-
-
 def _result(passage: Evidence, file: Attachment, lines: Sequence[Line]) -> dict[str, Any]:
     return {
         "file_id": file.file_id,
         "filename": file.name,
-        "score": _score(passage),
+        "score": score(passage),
         "attributes": dict(file.attributes),
         "content": [{"type": "text", "text": passage.text}],
         "document_id": passage.document_id,
