@@ -13,6 +13,7 @@ from readahead_agents.answering.comparison import Side, Told, told_of
 from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.joined import joined
 from readahead_agents.answering.quotation import Quotation
+from readahead_agents.answering.statements import near_of
 from readahead_agents.answering.wording import wording_of
 from readahead_agents.planning.question_kind import question_about
 
@@ -28,7 +29,8 @@ async def compare(context: ActionContext, question: str, sides: Sequence[str]) -
     named = list(dict.fromkeys(sides))
     asked = [question_about(side, tuple(named), question) for side in named]
     found = await asyncio.gather(*(context.source.search(text, context.asked.top_k) for text in asked))
-    all_sides = [Side(*side) for side in zip(named, asked, map(tuple, found), strict=True)]
+    near = await asyncio.gather(*map(partial(near_of, context.source), asked, found))
+    all_sides = [Side(*side) for side in zip(named, asked, map(tuple, found), near, strict=True)]
     told = [side for side in all_sides if context.source.covers(side.question, side.evidence)]
     wording = wording_of(question)
     written = await _written(context, told)

@@ -13,6 +13,7 @@ from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.searching_judge import SearchingJudge
 from readahead_agents.answering.second_look import is_covered
+from readahead_agents.answering.statements import near_of
 from readahead_agents.answering.support import Judge
 from readahead_agents.events import Answered, AnswerEvent
 from readahead_agents.evidence import EvidenceSource
@@ -76,11 +77,14 @@ async def write_covered(
 ) -> ActionResult:
     """As `write`, of evidence that is known to cover the task."""
     source, judge = context.source, None
+    near = await near_of(source, task, evidence)
     packed = await _on_pack(context, f"{task}{reader}", template, evidence, options)
     if packed is not None:
+        packed = replace(packed, near=near)
         judge = SearchingJudge(Judge(source, task, evidence), source, task)
     else:
-        parts = PromptParts(prompt("answer_system").substitute(), (), tuple(evidence), f"{task}{reader}", template)
+        system = prompt("answer_system").substitute()
+        parts = PromptParts(system, (), tuple(evidence), f"{task}{reader}", template, near=near)
         evidence_tokens = context.settings.evidence_tokens
         packed = await pack(context.llm, parts, max_tokens=options.max_tokens, evidence_tokens=evidence_tokens)
     answered = await last(grounded_answer(context.llm, source, task, packed, options, judge))

@@ -10,6 +10,7 @@ from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import where
 from readahead_agents.answering.second_look import is_covered
+from readahead_agents.answering.statements import Near, near_of
 from readahead_agents.answering.wording import wording_of
 from readahead_agents.approval import Approver
 from readahead_agents.events import Answered, AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten, Token
@@ -90,7 +91,8 @@ async def answer(
             yield told
         return
     completion = options.completion(settings)
-    packed = await pack_question(llm, question, history, evidence, settings, options)
+    near = await near_of(source, question, evidence)
+    packed = await pack_question(llm, question, history, evidence, near, settings, options)
     if history:
         yield HistoryRead(packed.remembered)
     yield EvidenceFound(packed.passages)
@@ -118,6 +120,7 @@ async def pack_question(
     question: str,
     history: Sequence[Message],
     evidence: Sequence[Evidence],
+    near: Near,
     settings: AgentSettings,
     options: AnswerOptions = DEFAULT_OPTIONS,
 ) -> PackedPrompt:
@@ -128,6 +131,7 @@ async def pack_question(
         passages=tuple(evidence),
         question=question,
         reader=options.profile.told() if options.profile is not None else "",
+        near=near,
     )
     return await pack(
         llm,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.answering.statements import NOT_COMPARED, Near, Statement, ranked
 from readahead_agents.answering.units import Unit
 from readahead_retrieval.index.analysis import COMMON
 from readahead_retrieval.relevance import key_terms, said_terms
@@ -46,6 +46,7 @@ class Side:
     name: str
     question: str
     evidence: tuple[Evidence, ...]
+    near: Near = NOT_COMPARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def told_of(sides: Sequence[Side]) -> list[Told]:
     A statement counts by how it answers the side's question; more where it has the words that tell the side from the
     others, and where it is about what the others' statements are about, as figures of one measure are.
     """
-    known = [list(islice(ranked(side.question, _own(side, sides)), LOOKED_AT)) for side in sides]
+    known = [list(islice(ranked(side.question, _own(side, sides), side.near), LOOKED_AT)) for side in sides]
     chosen = [_chosen(side, number, sides, known) for number, side in enumerate(sides)]
     return [Told(_cut(statements), statements[0].unit) for statements in chosen]
 

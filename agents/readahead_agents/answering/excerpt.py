@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from readahead_agents.answering.passages import blocks
-from readahead_agents.answering.statements import Statement, ranked
+from readahead_agents.answering.statements import NOT_COMPARED, Near, Statement, ranked
 from readahead_agents.answering.units import readable
 from readahead_agents.llm.base import LanguageModel
 from readahead_retrieval.types import Evidence
@@ -30,7 +30,9 @@ class Excerpts:
         return len(self.passages)
 
 
-async def excerpts(llm: LanguageModel, question: str, passages: Sequence[Evidence], tokens: int) -> Excerpts:
+async def excerpts(
+    llm: LanguageModel, question: str, passages: Sequence[Evidence], tokens: int, near: Near = NOT_COMPARED
+) -> Excerpts:
     """The passages whole where they take no more than `tokens`; else their statements nearest to the question.
 
     The best statement is always kept. Passages of which nothing is kept are left out.
@@ -42,13 +44,13 @@ async def excerpts(llm: LanguageModel, question: str, passages: Sequence[Evidenc
     [count] = await llm.count_tokens([text])
     if count <= tokens:
         return whole
-    return _excerpts(passages, _chosen(question, passages, int(len(text) * tokens / count)))
+    return _excerpts(passages, _chosen(question, passages, near, int(len(text) * tokens / count)))
 
 
-def _chosen(question: str, passages: Sequence[Evidence], chars: int) -> dict[int, list[Statement]]:
+def _chosen(question: str, passages: Sequence[Evidence], near: Near, chars: int) -> dict[int, list[Statement]]:
     """The best statements that fit, by the rank of their passage."""
     chosen: defaultdict[int, list[Statement]] = defaultdict(list)
-    for statement in ranked(question, passages):
+    for statement in ranked(question, passages, near):
         chars -= len(statement.unit.readable) + (0 if statement.rank in chosen else HEAD_CHARS)
         if chosen and chars < 0:
             break

@@ -107,7 +107,7 @@ async def _end(
         yield Token(text[len(shown.text) :])
     elif not text or _lacks_figure(question, text):
         before, lead, most = _lead(wording, shown, missing, doubtful=doubtful)
-        found = Quotation(best_units(question, prompt.passages, most), wording, lead, before)
+        found = Quotation(best_units(question, prompt.passages, prompt.near, most), wording, lead, before)
         added = f"\n\n{found.text}" if text else found.text
         yield Token(added, quoted=True)
         text += added
@@ -141,10 +141,10 @@ def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
     sentence of it answers, and near to one that none of its sentences does."""
     if not prompt.passages or lacks_noun(question, prompt.passages):
         return True
-    said = said_share(question, prompt.passages)
+    said = said_share(question, prompt.passages, prompt.near)
     if said < MIN_QUOTED or said >= SURELY_SAID:
         return said < MIN_QUOTED
-    return lacks_name(question, prompt.passages) or relevance(question, prompt.passages) < SURE_RELEVANCE
+    return lacks_name(question, prompt.passages, prompt.near) or relevance(question, prompt.passages) < SURE_RELEVANCE
 
 
 def _lead(wording: Wording, shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, str, int]:

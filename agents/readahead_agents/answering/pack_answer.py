@@ -11,6 +11,7 @@ from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.held_pack import HeldPack, prompt_on_pack, with_instructions
 from readahead_agents.answering.searching_judge import SearchingJudge
 from readahead_agents.answering.second_look import is_covered
+from readahead_agents.answering.statements import near_of
 from readahead_agents.answering.support import Judge
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.events import AnswerEvent, EvidenceFound, HistoryRead, QuestionRewritten
@@ -73,7 +74,7 @@ async def answer_from_pack(
             yield told
         return
     yield EvidenceFound(tuple(evidence))
-    packed = replace(packed, passages=tuple(evidence))
+    packed = replace(packed, passages=tuple(evidence), near=await near_of(source, question, evidence))
     judge = SearchingJudge(Judge(source, question, evidence), source, question)
     async with aclosing(grounded_answer(llm, source, question, packed, completion, judge)) as events:
         async for event in events:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from readahead_agents.answering.excerpt import Excerpts, excerpts
 from readahead_agents.answering.passages import blocks
+from readahead_agents.answering.statements import NOT_COMPARED, Near
 from readahead_agents.errors import LanguageModelRefused
 from readahead_agents.llm.base import LanguageModel, Message
 from readahead_agents.memory.recent import MESSAGE_OVERHEAD, Remembered, newest_exchanges, newest_within, spoken
@@ -30,6 +31,8 @@ class PromptParts:
     """What earlier steps wrote, where the template has a place for it."""
     reader: str = ""
     """Whom the answer is for; behind the question, which it is no part of."""
+    near: Near = NOT_COMPARED
+    """Of the passages' statements."""
 
     def messages(self, shown: Excerpts) -> tuple[Message, ...]:
         return (Message("system", self.system), *self.history, self.user(shown))
@@ -58,6 +61,8 @@ class PackedPrompt:
     """Tokens that the reply may take."""
     asked_tokens: int
     """Tokens that were asked for it."""
+    near: Near = NOT_COMPARED
+    """Of the passages' statements, for whoever quotes them."""
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, for people; nothing where all fitted."""
@@ -89,7 +94,7 @@ async def pack(
     """
     window = await llm.context_window()
     room = window - min(max_tokens, window // 2)
-    found = await excerpts(llm, parts.question, parts.passages, evidence_tokens)
+    found = await excerpts(llm, parts.question, parts.passages, evidence_tokens, parts.near)
     history = spoken(parts.history)
     kept = newest_within(history, min(history_tokens, room))
     *turns, system, user = await _sizes(llm, [*kept, Message("system", parts.system), parts.user(found)])
@@ -110,6 +115,7 @@ async def pack(
         prompt_tokens=size,
         max_tokens=min(max_tokens, window - size),
         asked_tokens=max_tokens,
+        near=parts.near,
     )
 
 
@@ -132,7 +138,7 @@ async def _fewer_passages(llm: LanguageModel, parts: PromptParts, found: Excerpt
     [size] = await _sizes(llm, [parts.user(shown)])
     while size > room and shown and tokens > MIN_EVIDENCE_TOKENS:
         tokens = tokens * 3 // 4
-        shown = await excerpts(llm, parts.question, shown.passages, tokens)
+        shown = await excerpts(llm, parts.question, shown.passages, tokens, parts.near)
         [size] = await _sizes(llm, [parts.user(shown)])
     return shown, size
 

@@ -12,7 +12,7 @@ from readahead_agents.answering.named import proper
 from readahead_agents.answering.passages import where
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.shown_text import plain
-from readahead_agents.answering.statements import asks_number, ranked
+from readahead_agents.answering.statements import NOT_COMPARED, Near, asks_number, ranked
 from readahead_agents.answering.units import QuestionTerms, Unit, halves, units
 from readahead_agents.answering.wording import Wording
 from readahead_agents.evidence import EvidenceSource
@@ -69,22 +69,24 @@ class Quotation:
         return f"{self.before} {lead}" if self.before and number == 0 else lead
 
 
-def best_units(question: str, passages: Sequence[Evidence], most: int = MAX_QUOTES) -> tuple[Unit, ...]:
+def best_units(
+    question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARED, most: int = MAX_QUOTES
+) -> tuple[Unit, ...]:
     """The statement that answers the question best, and one more where it says what the first lacks."""
-    return tuple(_chosen(question, passages, most))
+    return tuple(_chosen(question, passages, near, most))
 
 
-def said_share(question: str, passages: Sequence[Evidence]) -> float:
+def said_share(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARED) -> float:
     """0 to 1: of the question's terms, by their weight, what the best statement and what stands over it say."""
-    unit = next(ranked(question, passages)).unit
+    unit = next(ranked(question, passages, near)).unit
     terms = QuestionTerms.of(question, units(passages))
     whole = terms.weight(terms.asked, terms.asked)
     return terms.weight(terms.asked, unit.said, unit.context) / whole if whole else 1.0
 
 
-def lacks_name(question: str, passages: Sequence[Evidence]) -> bool:
+def lacks_name(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARED) -> bool:
     """Whether the best statement, and what stands over it, lack a name of the question's: it may be of another."""
-    unit = next(ranked(question, passages)).unit
+    unit = next(ranked(question, passages, near)).unit
     return not said_terms(" ".join(proper(question))) <= unit.said | unit.context
 
 
@@ -100,9 +102,9 @@ def _noun(question: str) -> frozenset[str]:
     return key_terms(found.group(1)) if found is not None else frozenset()
 
 
-def _chosen(question: str, passages: Sequence[Evidence], most: int) -> list[Unit]:
+def _chosen(question: str, passages: Sequence[Evidence], near: Near, most: int) -> list[Unit]:
     assert passages, "a quotation needs a passage"
-    statements = list(islice(ranked(question, passages), LOOKED_AT))
+    statements = list(islice(ranked(question, passages, near), LOOKED_AT))
     chosen = [statements[0].unit]
     terms = QuestionTerms.of(question, units(passages))
     for half in halves(question):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from readahead_agents.answering.kinds import Kind, asked_kind
 from readahead_agents.answering.units import QuestionTerms, Unit
 from readahead_agents.answering.units import statements as statements_of
-from readahead_retrieval.relevance import inflected_terms
+from readahead_agents.evidence import EvidenceSource
+from readahead_retrieval.relevance import inflected_terms, key_terms
 from readahead_retrieval.types import Evidence
 
 NUMBER_FACTOR = 1.25
@@ -17,8 +19,10 @@ NUMBER_FACTOR = 1.25
 NEW_TERMS = 2
 """Terms beyond the question's that a statement needs to count half of its worth: one that says the question again
 answers nothing."""
-LENGTH_POWER = 0.3
-RANK_PENALTY = 0.15
+LENGTH_POWER = 0.2
+RANK_PENALTY = 0.1
+COMPARED = 24
+"""Statements, the best by the words, whose cosines are asked for: more changed no answer on three sets."""
 NOISE_FACTOR = 0.5
 """For lines of contents, web addresses and bibliographies."""
 
@@ -72,18 +76,48 @@ class _AskedFigure:
         return bool(set(figures) - self.known)
 
 
-def ranked(question: str, passages: Sequence[Evidence]) -> Iterator[Statement]:
+@dataclass(frozen=True, slots=True)
+class Near:
+    """How near statements are to a question by meaning."""
+
+    cosines: Mapping[str, float]
+    """By `Unit.readable`; what is not in it was not compared."""
+
+    def of(self, unit: Unit) -> float:
+        """0 to 1."""
+        return max(self.cosines.get(unit.readable, 0.0), 0.0)
+
+
+NOT_COMPARED = Near({})
+
+
+async def near_of(source: EvidenceSource, question: str, passages: Sequence[Evidence]) -> Near:
+    """How near the statements that the words put first are to the question by meaning.
+
+    Only where the question is English: an English embedding model finds all of another language near to all.
+    """
+    if not all(map(str.isascii, key_terms(question))):
+        return NOT_COMPARED
+    first = list(dict.fromkeys(statement.unit.readable for statement in _scored(question, passages, NOT_COMPARED)))
+    texts = first[:COMPARED]
+    return Near(dict(zip(texts, await source.nearness(question, texts), strict=True)))
+
+
+def ranked(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARED) -> Iterator[Statement]:
     """The statements of all passages, best first, none overlapping a better one.
 
-    The score is the weight of the question's key terms in the statement and, counted less, in the headings over it;
-    times what the statement says beyond the question; a little more where a number is asked for and there is one;
-    less for length, for the passage's rank and for lines of contents.
+    The score is the share of the question's key terms, by their weight, in the statement and, counted less, in the
+    headings over it, plus its cosine with the question; times what the statement says beyond the question; more where
+    it has some of the kind that is asked for; less for length, for the passage's rank and for lines of contents.
     """
+    return _without_overlaps(_scored(question, passages, near))
+
+
+def _scored(question: str, passages: Sequence[Evidence], near: Near) -> list[Statement]:
     found = [replace(unit, said=unit.said | inflected_terms(question, unit.text)) for unit in statements_of(passages)]
-    terms = QuestionTerms.of(question, found)
-    figure = _AskedFigure.of(question) if asks_number(question) else None
-    scored = [Statement(unit, _score(unit, terms, figure)) for unit in found]
-    return _without_overlaps(sorted(scored, key=lambda statement: -statement.score))
+    asked = _Asked.of(question, found)
+    scored = [Statement(unit, asked.score(unit, near.of(unit))) for unit in found]
+    return sorted(scored, key=lambda statement: -statement.score)
 
 
 def asks_number(question: str) -> bool:
@@ -91,15 +125,32 @@ def asks_number(question: str) -> bool:
     return _ASKS_NUMBER.search(question) is not None
 
 
-def _score(unit: Unit, terms: QuestionTerms, figure: _AskedFigure | None) -> float:
-    held = terms.weight(terms.asked, unit.said, unit.context)
-    if figure is not None and figure.stands_in(unit.text):
-        held *= NUMBER_FACTOR
-    if _NOISE.search(unit.text):
-        held *= NOISE_FACTOR
-    new = len(unit.said - terms.asked)
-    length: float = (len(unit.said) + 6) ** LENGTH_POWER
-    return held * (new + 0.5) / (new + NEW_TERMS) / length / (1 + RANK_PENALTY * unit.rank)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What statements are weighed by."""
+
+    terms: QuestionTerms
+    whole: float
+    """The weight of all terms."""
+    figure: _AskedFigure | None
+    kind: Kind | None
+
+    @classmethod
+    def of(cls, question: str, found: Sequence[Unit]) -> Self:
+        terms = QuestionTerms.of(question, found)
+        figure = _AskedFigure.of(question) if asks_number(question) else None
+        return cls(terms, terms.weight(terms.asked, terms.asked) or 1.0, figure, asked_kind(question))
+
+    def score(self, unit: Unit, cosine: float) -> float:
+        held = self.terms.weight(self.terms.asked, unit.said, unit.context) / self.whole
+        if self.figure is not None and self.figure.stands_in(unit.text):
+            held *= NUMBER_FACTOR
+        if _NOISE.search(unit.text):
+            held *= NOISE_FACTOR
+        new = len(unit.said - self.terms.asked)
+        length: float = (len(unit.said) + 6) ** LENGTH_POWER
+        kind = self.kind.weight(unit.text) if self.kind is not None else 1.0
+        return (held + cosine) * kind * (new + 0.5) / (new + NEW_TERMS) / length / (1 + RANK_PENALTY * unit.rank)
 
 
 def _without_overlaps(statements: Sequence[Statement]) -> Iterator[Statement]:

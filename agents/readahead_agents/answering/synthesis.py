@@ -18,6 +18,7 @@ from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
 from readahead_agents.answering.passages import as_data
 from readahead_agents.answering.quotation import Quotation, best_units
 from readahead_agents.answering.shown_text import plain
+from readahead_agents.answering.statements import near_of
 from readahead_agents.answering.told import of_documents, parted, told_passages
 from readahead_agents.answering.wording import Wording, wording_of
 from readahead_agents.errors import AgentError, BudgetExceeded, LanguageModelError
@@ -178,6 +179,7 @@ class Synthesis:
         # what no passage supported is no finding; its passages are in the evidence
         findings = "\n".join(as_data(MARKERS.sub("", result.text)) for result in written if not result.quoted)
         template = "synthesis_user" if findings else "answer_user"
+        near = await near_of(self.source, question, evidence)
         reader = self.asked.profile.told() if self.asked.profile is not None else ""
         if self.pack is not None and len(of_documents(evidence)) == len(evidence):
             asked = prompt("synthesis_pack" if findings else "pack_user").substitute(
@@ -193,9 +195,9 @@ class Synthesis:
                 history_tokens=settings.history_tokens,
             )
             if on_pack is not None:
-                return on_pack, options
+                return replace(on_pack, near=near), options
         parts = PromptParts(
-            system_text(history), spoken(history), tuple(evidence), question, template, findings, reader
+            system_text(history), spoken(history), tuple(evidence), question, template, findings, reader, near
         )
         packed = await pack(
             self.llm,
@@ -216,8 +218,8 @@ class Synthesis:
             for told in not_covered(self.source, question, seen or found):
                 yield told
             return
-        wording = wording_of(question)
-        closest = Quotation(best_units(question, found, 1), wording, wording.closest)
+        wording, near = wording_of(question), await near_of(self.source, question, found)
+        closest = Quotation(best_units(question, found, near, 1), wording, wording.closest)
         text = closest.text
         yield EvidenceFound(tuple(found))
         yield Token(text)
