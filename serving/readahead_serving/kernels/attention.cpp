@@ -18,7 +18,11 @@ constexpr int kColumns = kWidth == 16 ? 4 : 2;  // vectors of keys, or of a head
 constexpr int kMaxDim = 256;    // of a head
 constexpr int64_t kMergedRows = 16;  // at a time by one thread
 constexpr float kLog2e = 1.44269504f;
-constexpr float kNone = -INFINITY;
+constexpr float kHidden = -1e30f;  // score of a key that a query does not see
+constexpr float kLeast = -1e20f;   // what a query's scores are measured by before it has seen any
+// Weights are measured by a score that may be lower than the highest by so much, as a power of 2: measuring anew at
+// each new maximum costs more than the products of a tile (cf. FlashAttention-4).
+constexpr float kSlack = 8;
 
 struct Source {
   const void* keys;  // numbers as in the cache, or bytes
@@ -119,7 +123,8 @@ void turn_row(S* to, const int8_t* from, float scale, int64_t dim) {
 
 template <class S>
 inline void fetch(const S* row, int64_t dim) {
-  for (int64_t i = 0; i < dim; i += 64 / int64_t(sizeof(S))) _mm_prefetch((const char*)(row + i), _MM_HINT_T1);
+  // by hand, because the compiler drops calls of functions that do nothing but prefetch
+  for (int64_t i = 0; i < dim; i += 64 / int64_t(sizeof(S))) asm volatile("prefetcht1 %0" : : "m"(row[i]));
 }
 
 inline void put_weights(float* to, Vec p) { store(to, p); }
@@ -205,33 +210,35 @@ void product(float* acc, const typename M::Left* a, int64_t a_stride, const type
   for (; c < columns; c += kWidth) product_columns<M, R, 1>(acc + c, columns, a, a_stride, b + c, columns, steps, adds);
 }
 
+// What a query has summed up so far, measured by a higher score.
+template <class S, class M>
+__attribute__((noinline)) void raise(Scratch<S, M>& s, int64_t query, float top, int64_t dim) {
+  const float kept = std::exp2(s.top[query] - top);
+  s.top[query] = top;
+  s.total[query] *= kept;
+  for (int64_t i = 0; i < dim; i += kWidth) {
+    float* at = s.output + query * dim + i;
+    store(at, load(at) * kept);
+  }
+}
+
 // One query's scores to weights; its maximum, sum and output so far are carried on.
 template <class S, class M>
 void weigh(Scratch<S, M>& s, int64_t query, int64_t row, int64_t first_key, float scale, int64_t dim) {
   float* scores = s.scores + row * kTile;
   const int64_t visible = s.visible[query] - first_key;
-  for (int64_t key = std::max<int64_t>(0, visible); key < kTile; ++key) scores[key] = kNone;
+  for (int64_t key = std::max<int64_t>(0, visible); key < kTile; ++key) scores[key] = kHidden;
   Vec top = load(scores);
   for (int64_t key = kWidth; key < kTile; key += kWidth) top = vmax(top, load(scores + key));
-  const float before = s.top[query], now = std::max(before, largest(top) * scale);
-  const float zero = now == kNone ? 0.0f : now;  // a row that sees nothing yet
-  Vec total{};
+  if (exceeds(top * scale, s.top[query] + kSlack)) raise(s, query, largest(top) * scale, dim);
+  const float zero = s.top[query];
+  Vec total = s.total[query];
   for (int64_t key = 0; key < kTile; key += kWidth) {
     const Vec p = exp2v<M::kTerms>(load(scores + key) * scale - zero);
     total += p;
     put_weights(s.weights + (row * kTile + key) / M::kDepth, p);
   }
-  if (now == before) {  // most often, once the first keys have been seen
-    s.total[query] += total;
-    return;
-  }
-  const float kept = before == kNone ? 0.0f : std::exp2(before - now);
-  s.top[query] = now;
-  s.total[query] = s.total[query] * kept + total;
-  for (int64_t i = 0; i < dim; i += kWidth) {
-    float* at = s.output + query * dim + i;
-    store(at, load(at) * kept);
-  }
+  s.total[query] = total;
 }
 
 // R queries against the keys that are laid out.
@@ -259,8 +266,18 @@ struct Run {
 
   bool is_bytes() const { return source.key_scales != nullptr; }
 
-  int64_t locate(int64_t key) const {
-    return pieces[key / piece_tokens] + head * head_stride + key % piece_tokens * dim;
+  // Calls visit(i, where the i-th key from `first` on lies) for `count` of them.
+  template <class Visit>
+  void each(int64_t first, int64_t count, const Visit& visit) const {
+    const int64_t* piece = pieces + first / piece_tokens;
+    int64_t inside = first % piece_tokens;
+    for (int64_t i = 0; i < count; ++i) {
+      visit(i, *piece + head * head_stride + inside * dim);
+      if (++inside == piece_tokens) {
+        inside = 0;
+        ++piece;
+      }
+    }
   }
   const float* key_scales(int64_t key) const {
     const int64_t tiles = (piece_tokens + kTile - 1) / kTile;
@@ -268,14 +285,12 @@ struct Run {
   }
   float value_scale(int64_t key) const { return source.value_scales[head * piece_tokens + key]; }
 
-  // The keys after these come from memory while these are multiplied.
   template <class T>
-  void fetch_next(int64_t first, int64_t end) const {
-    for (int64_t key = first + kTile; key < std::min(end, first + 2 * kTile); ++key) {
-      const int64_t at = locate(key);
-      fetch((const T*)source.keys + at, dim);
-      fetch((const T*)source.values + at, dim);
-    }
+  void fetch(int64_t first, int64_t count) const {
+    each(first, count, [&](int64_t, int64_t at) {
+      ::fetch((const T*)source.keys + at, dim);
+      ::fetch((const T*)source.values + at, dim);
+    });
   }
 };
 
@@ -284,13 +299,11 @@ template <class S, class M>
 void lay_numbers(const Run& run, int64_t first, int64_t end, Scratch<S, M>& s) {
   const int64_t count = std::min<int64_t>(kTile, end - first);
   const S *keys[kTile], *values[kTile];
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = run.locate(first + i);
+  run.each(first, count, [&](int64_t i, int64_t at) {
     keys[i] = (const S*)run.source.keys + at;
     values[i] = (const S*)run.source.values + at;
-  }
+  });
   lay_keys(s.keys, keys, count, run.dim);
-  run.template fetch_next<S>(first, end);
   lay_values(s.values, values, count, run.dim);
 }
 
@@ -299,16 +312,14 @@ void lay_bytes(const Run& run, int64_t first, int64_t end, Scratch<S, M>& s) {
   const int64_t count = std::min<int64_t>(kTile, end - first);
   const S *keys[kTile], *values[kTile];
   const float* scales = run.key_scales(first);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = run.locate(first + i);
+  run.each(first, count, [&](int64_t i, int64_t at) {
     S *key = s.turned[0] + i * run.dim, *value = s.turned[1] + i * run.dim;
     turn_row(key, (const int8_t*)run.source.keys + at, scales, run.dim);
     turn_row(value, (const int8_t*)run.source.values + at, run.value_scale(first + i), run.dim);
     keys[i] = key;
     values[i] = value;
-  }
+  });
   lay_keys(s.keys, keys, count, run.dim);
-  run.template fetch_next<int8_t>(first, end);
   lay_values(s.values, values, count, run.dim);
 }
 
@@ -325,7 +336,7 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<S, M>& s) {
     s.visible[q] = std::min(reader.visible, item.end);
     end = std::max(end, s.visible[q]);
   }
-  std::fill_n(s.top, queries, kNone);
+  std::fill_n(s.top, queries, kLeast);
   std::fill_n(s.total, queries, Vec{});
   std::fill_n(s.output, queries * dim, 0.0f);
   const float scale = kLog2e / std::sqrt(float(dim));
@@ -335,10 +346,30 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<S, M>& s) {
       lay_bytes(run, first, end, s);
     else
       lay_numbers(run, first, end, s);
-    int64_t q = 0;
-    for (; q + kRows <= queries; q += kRows) attend_rows<S, M, kRows>(s, q, first, scale, dim);
-    for (; q + 3 <= queries; q += 3) attend_rows<S, M, 3>(s, q, first, scale, dim);
-    for (; q < queries; ++q) attend_rows<S, M, 1>(s, q, first, scale, dim);
+    // the next tile comes from memory while this one is multiplied, a part of it beside each block of rows: what is
+    // asked for at once is waited for
+    const int64_t ahead = std::clamp<int64_t>(end - first - kTile, 0, kTile);
+    int64_t q = 0, fetched = 0;
+    const auto fetch_beside = [&](int64_t rows) {
+      const int64_t wanted = ahead * (q + rows) / queries - fetched;
+      if (run.is_bytes())
+        run.template fetch<int8_t>(first + kTile + fetched, wanted);
+      else
+        run.template fetch<S>(first + kTile + fetched, wanted);
+      fetched += wanted;
+    };
+    for (; q + kRows <= queries; q += kRows) {
+      fetch_beside(kRows);
+      attend_rows<S, M, kRows>(s, q, first, scale, dim);
+    }
+    for (; q + 3 <= queries; q += 3) {
+      fetch_beside(3);
+      attend_rows<S, M, 3>(s, q, first, scale, dim);
+    }
+    for (; q < queries; ++q) {
+      fetch_beside(1);
+      attend_rows<S, M, 1>(s, q, first, scale, dim);
+    }
   }
   for (int64_t q = 0; q < queries; ++q) {
     const int64_t head = item.head * group_heads + q % group_heads;
@@ -354,7 +385,7 @@ void merge_row(const AttentionArgs& args, int64_t row) {
   const int64_t dim = args.dim, first = args.states[row], last = args.states[row + 1];
   for (int64_t head = 0; head < args.heads; ++head) {
     const auto sums = [&](int64_t state) { return args.sums + 2 * (state * args.heads + head); };
-    float top = kNone, total = 0;
+    float top = kLeast, total = 0;
     for (int64_t state = first; state < last; ++state) top = std::max(top, sums(state)[0]);
     alignas(64) float merged[kMaxDim] = {};
     for (int64_t state = first; state < last; ++state) {

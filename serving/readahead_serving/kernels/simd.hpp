@@ -85,6 +85,15 @@ inline float sum(Vec v) {
 #endif
 }
 
+// Whether any of them is over the bound.
+inline bool exceeds(Vec v, float bound) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+#else
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+#endif
+}
+
 inline float largest(Vec v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps((__m512)v);
