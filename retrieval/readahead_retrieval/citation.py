@@ -43,7 +43,7 @@ _COMMON_WEIGHT = 0.1
 _COMMON = COMMON | frozenset(terms("also according document page says stated"))
 # "[1]", "[S2, S99]", "【3】": what a model says of its sources. It is neither believed nor held against it.
 _MARKER = re.compile(r"\[\s*[Ss]?\d+(?:\s*[,;–-]\s*[Ss]?\d+)*\s*\]|【[^】]*】")
-_LIST_LABEL = re.compile(r"\s*(?:[-*•]+|\d{1,2}[.)])\s+")
+_LIST_LABEL = re.compile(r"\A\s*(?:[-*•]+|\d{1,2}[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,16 @@ async def test_an_invented_number_is_not_supported_by_the_passage_that_has_anoth
     assert wrong == []
 
 
+async def test_a_year_at_the_end_of_a_sentence_is_no_label_of_a_list(tmp_path: Path) -> None:
+    said = "The yard was closed on 29 June 2013. 2015 saw it open again."
+    async with opened(tmp_path / "home") as library:
+        await library.create_kb(TENANT, "k")
+        await add(library, "k", samples.write_pdf(tmp_path / "yard.pdf", samples.lines(said)))
+        evidence = await library.search(TENANT, "k", "yard closed")
+        for answer in (said, f"1. {said}"):
+            assert [citation.page for citation in await library.cite(TENANT, answer, evidence)] == [1]
+
+
 async def test_each_line_of_a_quote_over_two_lines_has_its_box(tmp_path: Path) -> None:
     path = samples.write_pdf(
         tmp_path / "notice.pdf",
