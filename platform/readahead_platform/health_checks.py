@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
+from readahead_platform.errors import StartError
 from readahead_platform.home import unusable_home
+from readahead_platform.ports import bind_gateway
 from readahead_platform.settings import Settings
 from readahead_serving.errors import KernelsUnavailable, ModelLoadError
 from readahead_serving.kernels.build import KernelChoice, choose_level, find_compiler
 from readahead_serving.model.store import ModelStore
 
 _MIN_FREE_BYTES = 2 << 30
+_ANSWER_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,23 @@ def _kernels(choice: KernelChoice) -> Check:
 
 
 def _port(host: str, port: int) -> Check:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            detail = f"{port} is taken; fine if Readahead runs already, else start it with another --port"
-            return Check("port", False, False, detail)
+    try:
+        bind_gateway(host, port).close()
+    except StartError as error:
+        if _is_ours(host, port):
+            return Check("port", True, False, f"{port}: Readahead runs there")
+        return Check("port", False, False, str(error))
     return Check("port", True, False, f"{port} is free")
+
+
+def _is_ours(host: str, port: int) -> bool:
+    """Whether a gateway answers there, ready or not."""
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    try:
+        told = httpx.get(f"{url}/health/ready", timeout=_ANSWER_S, trust_env=False).json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return False
+    return isinstance(told, dict) and "gateway" in (told.get("parts") or {})
 
 
 def _program(name: str, use: str) -> Check:

@@ -86,9 +86,8 @@ def test_another_kind_of_model_is_refused_before_anything_starts(tmp_path: Path)
 
 async def test_a_server_that_ends_midway_takes_no_further_part(tmp_path: Path) -> None:
     port = free_port()
-    launch = Launch(
-        (sys.executable, str(Path(peer_server.__file__)), "4", str(port)), f"http://127.0.0.1:{port}", "/v1/models"
-    )
+    program = (sys.executable, str(Path(peer_server.__file__)), "4", str(port))
+    launch = Launch(program, f"http://127.0.0.1:{port}", tmp_path / "server.log", "/v1/models")
     async with launched(launch) as ours, launched(launch) as other:
         present = Standing({OURS: ours, "other": other})
         present.leave_out_ended()

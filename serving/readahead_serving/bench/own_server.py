@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from readahead_serving.settings import ServingSettings
 _START_S = 600.0
 _STOP_S = 15.0
 _PROBE_S = 0.2
+_LAST_WORDS_BYTES = 4000
 
 
 def free_port() -> int:
@@ -46,12 +48,12 @@ class Launch:
     command: Sequence[str]
     address: str
     """http://host:port, without /v1."""
+    log: Path
+    """Where its output goes: ours is the report's."""
     ready_path: str = "/health/ready"
     """Answers 200 once the server is ready."""
     environment: Mapping[str, str] | None = None
     """Beside the one we have."""
-    log: Path | None = None
-    """Where its output goes; by default standard output is dropped and standard error is ours."""
 
 
 @contextlib.asynccontextmanager
@@ -63,8 +65,10 @@ async def own_server(settings: ServingSettings) -> AsyncIterator[OwnServer]:
     """
     here = settings.model_copy(update={"host": "127.0.0.1", "port": free_port(), "api_key": ""})
     command = [sys.executable, "-m", "readahead_serving", here.model_dump_json()]
-    async with launched(Launch(command, f"http://{here.host}:{here.port}")) as server:
-        yield server
+    with tempfile.TemporaryDirectory(prefix="readahead-bench-") as folder:
+        launch = Launch(command, f"http://{here.host}:{here.port}", Path(folder) / "server.log")
+        async with launched(launch) as server:
+            yield server
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +76,7 @@ async def launched(launch: Launch) -> AsyncIterator[OwnServer]:
     """Starts a server, waits until it is ready, and stops it at the end, however that comes.
 
     Raises:
-        BenchFailed: It ended, or was not ready in time. What it said stands in its log, or on standard error.
+        BenchFailed: It ended, or was not ready in time; with its last words.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -82,15 +86,14 @@ async def launched(launch: Launch) -> AsyncIterator[OwnServer]:
             await _until_ready(launch, process)
         yield OwnServer(f"{launch.address}/v1", process, round(loop.time() - began, 2))
     except TimeoutError as error:
-        raise BenchFailed(f"The server wasn't ready within {_START_S:.0f} s.") from error
+        told = f"The server wasn't ready within {_START_S:.0f} s. {_last_words(launch.log)}"
+        raise BenchFailed(told) from error
     finally:
         await _stop(process)
 
 
 async def _start(launch: Launch) -> asyncio.subprocess.Process:
     environment = {**os.environ, **launch.environment} if launch.environment else None
-    if launch.log is None:
-        return await asyncio.create_subprocess_exec(*launch.command, stdout=asyncio.subprocess.DEVNULL, env=environment)
     with launch.log.open("wb") as log:
         return await asyncio.create_subprocess_exec(
             *launch.command, stdout=log, stderr=asyncio.subprocess.STDOUT, env=environment
@@ -104,8 +107,15 @@ async def _until_ready(launch: Launch, process: asyncio.subprocess.Process) -> N
                 if (await http.get(f"{launch.address}{launch.ready_path}")).status_code == httpx.codes.OK:
                     return
             await asyncio.sleep(_PROBE_S)
-    told = "" if launch.log is None else f" Its words are in {launch.log}."
-    raise BenchFailed(f"The server ended with code {process.returncode} before it was ready.{told}")
+    told = f"The server ended with code {process.returncode} before it was ready."
+    raise BenchFailed(f"{told} {_last_words(launch.log)}")
+
+
+def _last_words(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LAST_WORDS_BYTES))
+        words = file.read().decode(errors="replace").strip()
+    return f"Its last words:\n{words}" if words else "It said nothing."
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
