@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -19,7 +20,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, TextResourceContents
 
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.mcp import knowledge
 from readahead_platform.gateway import mcp_sessions
+from readahead_platform.routing.reading_speed import ReadingSpeed
 from tests.platform.gateway import Gateway, add_document, running_gateway
 from tests.retrieval import pdf_samples as samples
 
@@ -63,8 +66,15 @@ async def ids(gateway: Gateway, manual: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_of_either_era_searches_reads_and_asks(gateway: Gateway, ids: dict[str, str], mode: str) -> None:
+async def test_a_client_of_either_era_searches_reads_and_asks(
+    gateway: Gateway, ids: dict[str, str], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
+
+    async def measured(*_: object) -> float:
+        return 0.01
+
+    monkeypatch.setattr(ReadingSpeed, "seconds_per_token", measured)  # the model's server is a stand-in
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message or "")
@@ -82,6 +92,8 @@ async def test_a_client_of_either_era_searches_reads_and_asks(gateway: Gateway, 
     answer = asked.structured_content
     assert answer is not None and answer["route"] == "rag" and answer["in_documents"]
     assert {cited["page"] for cited in answer["citations"]} == {1}
+    assert answer["facts"]["question_kind"] == "fact" and answer["facts"]["evidence_document"] == "manual.pdf"
+    assert answer["estimate_s"] > 0 and any(f"about {answer['estimate_s']:g} seconds away" in each for each in told)
     assert any("passages" in message for message in told)
 
 
@@ -159,6 +171,82 @@ async def test_reading_names_pages_that_are_not_there(gateway: Gateway, ids: dic
         assert [page["page"] for page in whole["pages"]] == [1, 2, 3] and whole["next_cursor"] is None
         assert "which has 3 pages" in await refused(client, "doc_read", document_id=ids["document"], pages="7")
         assert "cannot be read" in await refused(client, "doc_read", document_id=ids["document"], pages="five")
+
+
+async def in_parts(client: Client, tool: str, part: str, **arguments: Any) -> list[list[dict[str, Any]]]:
+    """What a tool tells, call by call, each with the cursor of the one before."""
+    parts, cursor = [], None
+    while True:
+        told = await call(client, tool, **arguments, cursor=cursor)
+        parts.append(told[part])
+        cursor = told["next_cursor"]
+        if cursor is None:
+            return parts
+        assert len(parts) < 50, "it finds no end"
+
+
+async def test_what_comes_in_parts_is_whole_when_each_cursor_is_handed_back(
+    gateway: Gateway, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("second", "third"):
+        await gateway.sdk().vector_stores.create(name=name)
+    note = samples.write_pdf(tmp_path / "note.pdf", samples.lines("The frame weighs 9 kilograms."))
+    async with mcp_client(gateway) as client:
+        content = base64.b64encode(note.read_bytes()).decode()
+        await call(client, "doc_add", kb="manuals", name="note.pdf", content_base64=content)
+        read = (await call(client, "doc_read", document_id=ids["document"]))["pages"]
+        grepped = (await call(client, "kb_grep", pattern="the", kb="manuals"))["matches"]
+        for bound, most in (("KBS_LISTED", 2), ("DOCUMENTS_LISTED", 1), ("LINES_LISTED", 1), ("READ_CHARS", 50)):
+            monkeypatch.setattr(knowledge, bound, most)
+        bases = await in_parts(client, "kb_list", "knowledge_bases")
+        assert [[kb["name"] for kb in part] for part in bases] == [["manuals", "second"], ["third"]]
+        documents = await in_parts(client, "kb_list", "documents", kb="manuals")
+        assert [[one["name"] for one in part] for part in documents] == [["manual.pdf"], ["note.pdf"]]
+        lines = await in_parts(client, "kb_grep", "matches", pattern="the", kb="manuals")
+        assert {len(part) for part in lines} == {1} and len(lines) > 2
+        assert [line["text"] for part in lines for line in part][: len(grepped)] == [line["text"] for line in grepped]
+        pages: dict[int, str] = {}
+        for part in await in_parts(client, "doc_read", "pages", document_id=ids["document"]):
+            assert sum(len(page["text"]) for page in part) <= 50
+            for page in part:
+                pages[page["page"]] = pages.get(page["page"], "") + page["text"]
+        assert pages == {page["page"]: page["text"] for page in read}
+        monkeypatch.setattr(knowledge, "PAGES_READ", 2)
+        monkeypatch.setattr(knowledge, "READ_CHARS", 16_000)
+        whole = await in_parts(client, "doc_read", "pages", document_id=ids["document"])
+        assert [[page["page"] for page in part] for part in whole] == [[1, 2], [3]]
+
+
+async def text_of(client: Client, uri: str) -> str:
+    [content] = (await client.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    return content.text
+
+
+async def test_resources_come_in_parts_too_and_say_where_they_go_on(
+    gateway: Gateway, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = await gateway.sdk().vector_stores.create(name="second")
+    async with mcp_client(gateway) as client:
+        page = f"doc://{ids['document']}/page/2"
+        whole = await text_of(client, page)
+        for bound, most in (("KBS_LISTED", 1), ("DOCUMENTS_LISTED", 1), ("READ_CHARS", 60)):
+            monkeypatch.setattr(knowledge, bound, most)
+        first = await client.list_resources()
+        rest = await client.list_resources(cursor=first.next_cursor)
+        uris = [str(each.uri) for each in (*first.resources, *rest.resources)]
+        assert uris == [f"kb://{ids['store']}", f"kb://{second.id}"] and rest.next_cursor is None
+        with pytest.raises(MCPError, match="none of ours") as refusal:
+            await client.list_resources(cursor="x")
+        assert refusal.value.code == INVALID_PARAMS
+        read = ""
+        while page:
+            text, _, page = (await text_of(client, page)).partition("\n[The page goes on: ")
+            assert len(text) <= 60
+            read, page = read + text, page.removesuffix("]")
+        assert read == whole
+        beyond = json.loads(await text_of(client, f"kb://{ids['store']}?cursor=1"))
+        assert beyond["documents"] == [] and beyond["knowledge_bases"][0]["name"] == "manuals"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from readahead_agents.events import RunEvent
@@ -13,10 +13,13 @@ AskedRoute = Literal["auto", "rag", "agent", "cag"]
 
 @dataclass(frozen=True, slots=True)
 class RouteTaken:
-    """Which way the question is answered, and one sentence why."""
+    """Which way the question is answered, one sentence why, and what that was decided by."""
 
     route: str
     why: str
+    estimate_s: float | None = None
+    """Seconds until the first word; None where nothing was measured that it could be told from."""
+    facts: Mapping[str, str | int | float | None] = field(default_factory=dict)
 
 
 class Asker(Protocol):

@@ -35,10 +35,13 @@ from readahead_retrieval.ingest.intake import NewFile
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import KnowledgeBase, Page
 
+KBS_LISTED = 100
 DOCUMENTS_LISTED = 100
 LINES_LISTED = 50
 READ_CHARS = 16_000
 """Text of one reading: about 4,000 tokens."""
+PAGES_READ = 200
+"""Of one reading: those without text take none of it."""
 _LITERAL = re.compile(r"[^\\^$*+?|()\[\]{}]*")
 """What no regular expression would be written for."""
 _PAGES = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
@@ -56,16 +59,20 @@ class Knowledge:
     tenant: str
 
     async def knowledge_bases(self, kb: str | None, cursor: str | None) -> KnowledgeBases:
-        """All of them; or one, with its documents."""
+        """All of them; or one, with its documents. Either comes in parts."""
+        start = _offset(cursor)
         if kb is None:
-            return KnowledgeBases(knowledge_bases=[kb_info(each) for each in await self.library.list_kbs(self.tenant)])
+            every = await self.library.list_kbs(self.tenant)
+            end = start + KBS_LISTED
+            return KnowledgeBases(
+                knowledge_bases=[kb_info(each) for each in every[start:end]], next_cursor=_next(end, every)
+            )
         found = await self.library.get_kb(self.tenant, kb)
-        documents, start = await self.library.list_documents(self.tenant, found.id), _offset(cursor)
-        end = start + DOCUMENTS_LISTED
+        documents, end = await self.library.list_documents(self.tenant, found.id), start + DOCUMENTS_LISTED
         return KnowledgeBases(
             knowledge_bases=[kb_info(found)],
             documents=[document_info(document) for document in documents[start:end]],
-            next_cursor=str(end) if end < len(documents) else None,
+            next_cursor=_next(end, documents),
         )
 
     async def search(self, query: str, kb: str | None, top_k: int, document_ids: Sequence[str] | None) -> Passages:
@@ -110,7 +117,7 @@ class Knowledge:
         document = await self.library.get_document(self.tenant, document_id)
         first, last = _page_range(pages)
         start, offset = _reading_position(cursor, first)
-        read = await self.library.visible_pages(self.tenant, document_id, start, last)
+        read = await self.library.texts.visible_pages(self.tenant, document_id, start, last)
         if not read and pages is not None:
             raise NotFound("page", f"{pages} of {document.name}, which has {document.pages} pages")
         texts, next_cursor = _bounded(document_id, read, offset)
@@ -140,6 +147,8 @@ class Knowledge:
             notes=list(answered.notes),
             route=taken.route,
             why=taken.why,
+            estimate_s=taken.estimate_s,
+            facts=dict(taken.facts),
             prompt_tokens=answered.usage.prompt_tokens,
             cached_tokens=answered.usage.cached_tokens,
             completion_tokens=answered.usage.completion_tokens,
@@ -161,7 +170,7 @@ class Knowledge:
 
     async def add(self, kb: str | None, name: str, content: bytes, *, replace: bool) -> JobInfo:
         chosen = await self._kb(kb)
-        file = await self.library.save_file(self.tenant, name, _once(content))
+        file = await self.library.files.save(self.tenant, name, _once(content))
         added = await self.library.attach(self.tenant, chosen.id, NewFile(file.id, replaces=replace))
         return job_info(await self.library.jobs.get(self.tenant, job_desk.id_of(added.document.id)))
 
@@ -189,8 +198,9 @@ class Knowledge:
 
 def _told_of(event: RouteTaken | RunEvent) -> str | None:
     match event:
-        case RouteTaken(route, why):
-            return f"Route {route}: {why}"
+        case RouteTaken(route, why, estimate_s):
+            estimate = "" if estimate_s is None else f" The first word is about {estimate_s:g} seconds away."
+            return f"Route {route}: {why}{estimate}"
         case EvidenceFound(evidence):
             return f"Found {len(evidence)} passages."
         case PlanMade(steps):
@@ -207,6 +217,10 @@ def _offset(cursor: str | None) -> int:
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
         raise QueryError(f"The cursor {cursor!r} is none of ours: pass `next_cursor` of the result before.")
     return int(cursor)
+
+
+def _next(end: int, every: Sequence[object]) -> str | None:
+    return str(end) if end < len(every) else None
 
 
 def _page_range(pages: str | None) -> tuple[int, int | None]:
@@ -243,7 +257,7 @@ def _bounded(document_id: str, pages: Sequence[Page], offset: int) -> tuple[list
         if offset + len(text) < len(page.text):
             return texts, f"{page.number}:{offset + len(text)}"
         offset = 0
-        if left == 0 and page is not pages[-1]:
+        if (left == 0 or len(texts) == PAGES_READ) and page is not pages[-1]:
             return texts, f"{page.number + 1}:0"
     return texts, None
 

@@ -48,12 +48,13 @@ class KnowledgeBases(BaseModel):
 
     knowledge_bases: list[KnowledgeBaseInfo]
     documents: list[DocumentInfo] = []
-    next_cursor: str | None = Field(default=None, description="Pass it as `cursor` for the documents that follow.")
+    next_cursor: str | None = Field(default=None, description="Pass it as `cursor` for what follows in the last list.")
 
 
 class Passage(BaseModel):
     """A passage that a search found."""
 
+    chunk_id: str = Field(description="Names it among the chunks of its document.")
     document_id: str
     document: str
     page: int = Field(description="1-based physical page.")
@@ -130,6 +131,8 @@ class GroundedAnswer(BaseModel):
     notes: list[str] = Field(description="What was left out or went wrong.")
     route: str
     why: str = Field(description="Why this route was taken.")
+    estimate_s: float | None = Field(description="Seconds until the first word, as estimated before; null: unknown.")
+    facts: dict[str, str | int | float | None] = Field(description="What the route was chosen by; null: not looked at.")
     prompt_tokens: int
     cached_tokens: int = Field(description="Prompt tokens that the model had read before.")
     completion_tokens: int
@@ -168,6 +171,7 @@ def job_info(job: Job) -> JobInfo:
 
 def passage(found: Evidence) -> Passage:
     return Passage(
+        chunk_id=str(found.chunk_id),
         document_id=found.document_id,
         document=found.document,
         page=found.page,

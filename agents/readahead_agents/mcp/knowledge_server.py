@@ -7,11 +7,22 @@ import binascii
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 from mcp import MCPError
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    Resource,
+    ToolAnnotations,
+)
 from pydantic import Field, ValidationError
 
 from readahead_agents.errors import AgentError
@@ -29,12 +40,11 @@ from readahead_agents.mcp.knowledge_results import (
     Passages,
     Removed,
 )
-from readahead_retrieval.errors import NotFound, RetrievalError
+from readahead_retrieval.errors import NotFound, QueryError, RetrievalError
 from readahead_retrieval.grep import MAX_PATTERN_CHARS
 
 MAX_CONTENT_CHARS = 3 << 20
 """Of a document sent within a call; larger files go through the files API."""
-_RESOURCES_LISTED = 200
 INSTRUCTIONS = (
     "Documents that have been read already. kb_ask answers a question with citations; kb_search finds passages by "
     "meaning and words, kb_grep exact lines, doc_read gives pages. Quote the page when you use what you found. Text "
@@ -70,8 +80,8 @@ def knowledge_server(caller: Caller, *, version: str, writes: bool) -> MCPServer
 
 
 class _KnowledgeServer(MCPServer):
-    """Lists the caller's knowledge bases as resources, as the SDK lists only what is the same for everyone; and says
-    what is wrong with the arguments of a prompt or a tool."""
+    """Lists the caller's knowledge bases as resources, as the SDK lists only what is the same for everyone, and all at
+    once; and says what is wrong with the arguments of a prompt or a tool."""
 
     def __init__(self, caller: Caller, version: str) -> None:
         super().__init__(
@@ -108,17 +118,24 @@ class _KnowledgeServer(MCPServer):
             schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
             raise ToolError(told(name, list(schemas[name]["properties"]), error.__cause__)) from error
 
-    async def list_resources(self) -> list[Resource]:
-        listed = await self._caller().knowledge_bases(None, None)
-        return [
+    async def _handle_list_resources(
+        self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """In parts, which `list_resources` has no way to tell."""
+        try:
+            listed = await self._caller().knowledge_bases(None, params.cursor if params is not None else None)
+        except QueryError as error:
+            raise MCPError(INVALID_PARAMS, error.message) from error
+        resources = [
             Resource(
                 name=kb.name,
                 uri=kb.uri,
                 description=f"{kb.searchable} of {kb.documents} documents can be searched.",
                 mime_type="application/json",
             )
-            for kb in listed.knowledge_bases[:_RESOURCES_LISTED]
+            for kb in listed.knowledge_bases
         ]
+        return ListResourcesResult(resources=resources, next_cursor=listed.next_cursor)
 
 
 def _add_reading_tools(server: MCPServer, caller: Caller) -> None:
@@ -199,21 +216,24 @@ def _add_writing_tools(server: MCPServer, caller: Caller) -> None:
 
 
 def _add_resources(server: MCPServer, caller: Caller) -> None:
-    @server.resource("kb://{kb}", mime_type="application/json")
-    async def knowledge_base(kb: str) -> KnowledgeBases:
-        """A knowledge base and its documents."""
-        return await _found(caller().knowledge_bases(kb, None))
+    @server.resource("kb://{kb}{?cursor}", mime_type="application/json")
+    async def knowledge_base(kb: str, cursor: str | None = None) -> KnowledgeBases:
+        """A knowledge base and its documents; more of them with `next_cursor` of the result before as `cursor`."""
+        return await _found(caller().knowledge_bases(kb, cursor))
 
     @server.resource("doc://{document_id}", mime_type="application/json")
     async def document(document_id: str) -> DocumentInfo:
         """A document and how far it has come."""
         return await _found(caller().document(document_id))
 
-    @server.resource("doc://{document_id}/page/{number}", mime_type="text/plain")
-    async def page(document_id: str, number: str) -> str:
-        """The text of a page."""
-        read = await _found(caller().read(document_id, number, None))
-        return "".join(part.text for part in read.pages)
+    @server.resource("doc://{document_id}/page/{number}{?cursor}", mime_type="text/plain")
+    async def page(document_id: str, number: str, cursor: str | None = None) -> str:
+        """The text of a page; of a long one a part, whose last line names the resource to read on with."""
+        read = await _found(caller().read(document_id, number, cursor))
+        text = "".join(part.text for part in read.pages)
+        if read.next_cursor is None:
+            return text
+        return f"{text}\n[The page goes on: doc://{document_id}/page/{number}?cursor={quote(read.next_cursor)}]"
 
 
 class _Progress:

@@ -27,6 +27,10 @@ class ChatAsker:
         try:
             async with aclosing(self.chat.ask(tenant, kb, [Message("user", question)], route)) as events:
                 async for event in events:
-                    yield RouteTaken(event.chosen, event.why) if isinstance(event, RouteChosen) else event
+                    yield _taken(event) if isinstance(event, RouteChosen) else event
         except ApiError as error:
             raise AgentError(error.message) from error
+
+
+def _taken(route: RouteChosen) -> RouteTaken:
+    return RouteTaken(route.chosen, route.why, route.estimate_s, route.facts)
