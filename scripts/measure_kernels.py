@@ -1,14 +1,15 @@
 """Measures a step of the engine with and without the compiled kernels: `python scripts/measure_kernels.py MODEL.gguf`.
 
-The whole model in bfloat16, in this process: decode steps of 1 and 16 sequences, alone and on a pack of 6,000 tokens,
-and chunks of 512 tokens at the beginning and deep in a prompt. Variants take turns, so that a machine's moods meet all
-of them. Told are the median milliseconds on the clock and, in brackets, of processor time, which another process's load
-distorts less.
+The whole model in bfloat16, in this process, for each way of holding weights (`--weights bf16 auto`): decode steps of 1
+and 16 sequences, alone and on a pack of 6,000 tokens, and chunks of 512 tokens at the beginning and deep in a prompt.
+Variants take turns, so that a machine's moods meet all of them. Told are the median milliseconds on the clock and, in
+brackets, of processor time, which another process's load distorts less.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
 import time
@@ -113,17 +114,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="a GGUF file or a safetensors folder")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--weights", default="auto")
+    parser.add_argument("--weights", nargs="+", default=["auto"])
     parser.add_argument("--kernels", nargs="+", default=["off", "avx2", "avx512"])
     parser.add_argument("--loads", type=int, default=len(LOADS), help="only the first so many")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    executors, configs = zip(
-        *(executor_of(given.model, choice, given.weights) for choice in given.kernels), strict=True
-    )
+    variants = list(itertools.product(given.kernels, given.weights))
+    executors, configs = zip(*(executor_of(given.model, *variant) for variant in variants), strict=True)
     pack = random_pack(configs[0])
-    print(f"load average {os.getloadavg()[0]:.1f}, {given.threads} threads, weights {given.weights}")
-    print(f"| step | {' | '.join(given.kernels)} |\n|{' --- |' * (1 + len(executors))}")
+    print(f"load average {os.getloadavg()[0]:.1f}, {given.threads} threads")
+    print(f"| step | {' | '.join(map(', '.join, variants))} |\n|{' --- |' * (1 + len(executors))}")
     for load in LOADS[: given.loads]:
         print(f"| {load.name} | {' | '.join(measure(list(executors), load, pack))} |", flush=True)
     print(f"load average {os.getloadavg()[0]:.1f}")

@@ -199,11 +199,11 @@ def test_kernels_that_compute_something_else_are_not_used(tmp_path: Path, monkey
         pytest.skip("this processor runs no kernels")
     sources = tmp_path / "sources"
     shutil.copytree(build._SOURCES, sources)
-    linear = sources / "linear.cpp"
-    text = linear.read_text(encoding="utf-8")
+    panels = sources / "panels.hpp"
+    text = panels.read_text(encoding="utf-8")
     wrong = text.replace("Vec{} : load(bias", "Vec{} : -load(bias")
     assert wrong != text
-    linear.write_text(wrong, encoding="utf-8")
+    panels.write_text(wrong, encoding="utf-8")
     monkeypatch.setattr(build, "_SOURCES", sources)
     opened = open_kernels("avx2", tmp_path / "libraries")
     assert opened.kernels is None

@@ -23,6 +23,7 @@ from readahead_serving.engine.scheduler.loop import Scheduler
 from readahead_serving.engine.scheduler.plan import StepPlan
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeights
+from readahead_serving.model.embedding import EmbeddingTable
 from readahead_serving.model.linear import PlainLinear
 
 CONFIG = ModelConfig(
@@ -60,7 +61,9 @@ def random_decoder() -> Decoder:
     )
     embedding = torch.randn(CONFIG.vocab_size, hidden)
     head = matrix(CONFIG.vocab_size, hidden)
-    return Decoder(CONFIG, DecoderWeights(embedding=embedding, layers=layers, norm=torch.ones(hidden), head=head))
+    return Decoder(
+        CONFIG, DecoderWeights(embedding=EmbeddingTable(embedding), layers=layers, norm=torch.ones(hidden), head=head)
+    )
 
 
 class CountingExecutor(Executor):

@@ -35,12 +35,12 @@ _SOURCES = Path(__file__).parent
 _COMPILER = "g++"
 _COMMON = ("-std=gnu++17", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-w")
 _LINKED = ("-shared", "-fPIC", "-pthread")
-_AVX2 = ("-mavx2", "-mfma")
+_AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512bf16", "-mprefer-vector-width=512")
 _FLAGS: dict[Level, tuple[str, ...]] = {"avx2": _AVX2, "avx512": (*_AVX2, *_AVX512)}
 _NEEDED: dict[Level, frozenset[str]] = {
-    "avx512": frozenset({"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16"}),
-    "avx2": frozenset({"avx2", "fma"}),
+    "avx512": frozenset({"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16"}),
+    "avx2": frozenset({"avx2", "fma", "f16c"}),
 }
 
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from readahead_serving.kernels.blocks import Bits, Blocks
 from readahead_serving.kernels.library import DTYPES, AttentionArgs, Kernels
 
 _TOLERANCE = {torch.bfloat16: 0.03, torch.float32: 1e-4}
@@ -14,12 +15,16 @@ _TOLERANCE = {torch.bfloat16: 0.03, torch.float32: 1e-4}
 def is_sound(kernels: Kernels) -> bool:
     """Whether every kernel agrees with PyTorch. Takes milliseconds."""
     random = torch.Generator().manual_seed(0)
-    return _multiplies(kernels, random) and all(
-        _normalizes(kernels, dtype, random)
-        and _gates(kernels, dtype, random)
-        and _rotates(kernels, dtype, random)
-        and _attends(kernels, dtype, random)
-        for dtype in sorted(DTYPES, key=str)
+    return (
+        _multiplies(kernels, random)
+        and _multiplies_blocks(kernels, random)
+        and all(
+            _normalizes(kernels, dtype, random)
+            and _gates(kernels, dtype, random)
+            and _rotates(kernels, dtype, random)
+            and _attends(kernels, dtype, random)
+            for dtype in sorted(DTYPES, key=str)
+        )
     )
 
 
@@ -34,6 +39,31 @@ def _multiplies(kernels: Kernels, random: torch.Generator) -> bool:
     for rows in (1, 2, 16, 31):
         x = torch.randn(rows, 64, generator=random).bfloat16()
         if not _close(kernels.multiply(x, packed, bias), F.linear(x.float(), weight.float(), bias)):
+            return False
+    return True
+
+
+def _multiplies_blocks(kernels: Kernels, random: torch.Generator) -> bool:
+    """Weights of few bits, in each form of scales: to the bit what they give rounded to bfloat16."""
+    forms: list[tuple[Bits, int, torch.dtype, bool]] = [
+        (4, 32, torch.float16, True),
+        (4, 32, torch.float32, False),
+        (8, 16, torch.float32, False),
+        (8, 32, torch.float16, True),
+    ]
+    x, ids = torch.randn(5, 96, generator=random).bfloat16(), torch.tensor([63, 0, 33])
+    for bits, group, dtype, has_minimum in forms:
+        least = -128 if bits == 8 else 0 if has_minimum else -8
+        numbers = torch.randint(least, least + 2**bits, (64, 96), generator=random).to(torch.int8)
+        scales, minimums = (torch.randn(64, 96 // group, generator=random).to(dtype) for _ in range(2))
+        weight = Blocks(bits, numbers, scales, minimums if has_minimum else None)
+        plain, packed = weight.values().bfloat16(), kernels.pack_blocks(weight)
+        out = torch.empty(5, 64, dtype=torch.bfloat16)
+        for rows in (1, 5):
+            kernels.multiply_blocks(x[:rows], packed, None, out[:rows])
+            if not torch.equal(out[:rows], kernels.multiply(x[:rows], kernels.pack(plain), None)):
+                return False
+        if not torch.equal(kernels.read_block_rows(packed, ids), plain[ids]):
             return False
     return True
 

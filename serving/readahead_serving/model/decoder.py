@@ -15,6 +15,7 @@ from torch import Tensor
 
 from readahead_serving.model.attention import Attention
 from readahead_serving.model.config import ModelConfig
+from readahead_serving.model.embedding import Embedding
 from readahead_serving.model.linear import Linear
 from readahead_serving.model.operations import Operations, TorchOperations
 from readahead_serving.model.rope import RotaryEmbedding
@@ -38,12 +39,12 @@ class LayerWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderWeights:
-    """A whole model: `embedding` (vocab, hidden), `norm` (hidden) in float32, `head` hidden → vocab.
+    """A whole model: `embedding` of the vocabulary (hidden), `norm` (hidden) in float32, `head` hidden → vocab.
 
     `rope_divisors` is (head dim / 2) in float32, where the file has it: see `RotaryEmbedding`.
     """
 
-    embedding: Tensor
+    embedding: Embedding
     layers: tuple[LayerWeights, ...]
     norm: Tensor
     head: Linear
@@ -79,7 +80,7 @@ class Decoder:
             (R, vocab) float32.
         """
         assert token_ids.shape == positions.shape, (token_ids.shape, positions.shape)
-        hidden = F.embedding(token_ids, self._weights.embedding).float()
+        hidden = self._weights.embedding.rows(token_ids).float()
         factors = self._rotary.at(positions)
         delta = None
         for number, layer in enumerate(self._weights.layers):

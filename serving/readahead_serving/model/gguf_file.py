@@ -102,17 +102,22 @@ class GGUFFile:
     def names(self) -> frozenset[str]:
         return frozenset(self._tensors)
 
-    def read(self, name: str) -> npt.NDArray[np.float32]:
-        """One tensor, dequantised."""
+    def stored(self, name: str) -> tuple[npt.NDArray[np.uint8], GGMLQuantizationType]:
+        """One tensor as the file has it: the bytes of its rows, and what they mean."""
         info = self._tensors[name]
         raw = self._map[info.start : info.start + info.nbytes]
-        rows = raw.reshape(*info.shape[:-1], info.nbytes // math.prod(info.shape[:-1]))
+        return raw.reshape(*info.shape[:-1], info.nbytes // math.prod(info.shape[:-1])), info.kind
+
+    def read(self, name: str) -> npt.NDArray[np.float32]:
+        """One tensor, dequantised."""
+        rows, kind = self.stored(name)
         try:
-            values = quants.dequantize(rows, info.kind)
+            values = quants.dequantize(rows, kind)
         except NotImplementedError as error:
-            raise ModelLoadError(f"{self.path}: {name} is stored as {info.kind.name}, which is not read.") from error
-        assert values.size == math.prod(info.shape), (name, values.shape, info.shape)
-        return np.array(values, dtype=np.float32).reshape(info.shape)
+            raise ModelLoadError(f"{self.path}: {name} is stored as {kind.name}, which is not read.") from error
+        shape = self._tensors[name].shape
+        assert values.size == math.prod(shape), (name, values.shape, shape)
+        return np.array(values, dtype=np.float32).reshape(shape)
 
     def _read(self, cursor: _Cursor) -> None:
         if bytes(self._map[:4]) != MAGIC:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from readahead_serving.kernels.blocks import Blocks
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.families import FAMILIES
+from readahead_serving.model.gguf_blocks import read_blocks
 from readahead_serving.model.gguf_file import GGUFFile
 
 _WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -41,7 +44,16 @@ class GGUFWeights:
         return frozenset(self._origins)
 
     def read(self, name: str) -> Tensor:
-        tensor = torch.from_numpy(self._file.read(self._origins[name]))
+        return self._in_order(name, torch.from_numpy(self._file.read(self._origins[name])))
+
+    def blocks(self, name: str) -> Blocks | None:
+        if name not in self._origins:
+            return None
+        rows, kind = self._file.stored(self._origins[name])
+        held = read_blocks(rows, kind) if rows.ndim == 2 else None
+        return held and held.with_rows(partial(self._in_order, name))
+
+    def _in_order(self, name: str, tensor: Tensor) -> Tensor:
         if self._interleaved and ".q_proj." in name:
             return halves_from_pairs(tensor, self._config.num_heads)
         if self._interleaved and ".k_proj." in name:

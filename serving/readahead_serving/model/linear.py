@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
 
@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from readahead_serving.kernels.library import STEP, Kernels
-from readahead_serving.model.quantize import Int4Linear, Int8Linear, fits_int4, largest_weight
+from readahead_serving.kernels.blocks import Bits
+from readahead_serving.kernels.library import Kernels
+from readahead_serving.model.block_linear import BlockFactory, fits
+from readahead_serving.model.quantize import Int4Linear, Int8Linear, fits_int4, largest_weight, quantize_blocks
 from readahead_serving.model.row_counts import pad_rows
 
 
@@ -26,7 +28,8 @@ LinearFactory = Callable[[Tensor, Tensor | None], Linear]
 """Takes a weight (out, in) and a bias (out) or None."""
 
 Weights = Literal["auto", "fp32", "bf16", "int8", "int4"]
-"""How weights are stored; "auto" stores them as the model's dtype says."""
+"""How weights are stored; "auto" stores them as the file does where that changes no result, else as the model's dtype
+says."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class LinearForms:
     """For the output layer."""
     cast: torch.dtype | None = None
     """What factories want their tensors in; None takes them as the files have them."""
+    blocks: BlockFactory | None = None
+    """What keeps weights in the blocks that a file has them in, where anything does."""
+    head_blocks: BlockFactory | None = None
+    """The same for both ends of the vocabulary."""
 
 
 class PlainLinear:
@@ -69,6 +76,8 @@ class KernelLinear:
     A row's result is the same to the bit whatever rows are beside it.
     """
 
+    dtype = torch.bfloat16
+
     def __init__(self, kernels: Kernels, weight: Tensor, bias: Tensor | None) -> None:
         self._kernels = kernels
         self._packed = kernels.pack(weight.contiguous())
@@ -76,6 +85,10 @@ class KernelLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._kernels.multiply(x.contiguous(), self._packed, self._bias)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Rows (T) of the weight: (T, in)."""
+        return self._kernels.read_rows(self._packed, ids.contiguous())
 
 
 class CastLinear:
@@ -122,28 +135,50 @@ def _packing(kernels: Kernels | None) -> LinearFactory:
         return fallback
 
     def pack(weight: Tensor, bias: Tensor | None) -> Linear:
-        fits = all(size % STEP == 0 for size in weight.shape)
-        return KernelLinear(kernels, weight, bias) if fits else fallback(weight, bias)
+        return KernelLinear(kernels, weight, bias) if fits(weight.shape) else fallback(weight, bias)
 
     return pack
 
 
+def _as_stored(dtype: torch.dtype, kernels: Kernels | None) -> LinearForms:
+    forms = _floating(dtype, dtype, kernels)
+    if kernels is None or dtype is not torch.bfloat16:
+        return forms
+    blocks = BlockFactory(kernels, 8)
+    return replace(forms, blocks=blocks, head_blocks=blocks)
+
+
 def _int8(dtype: torch.dtype, kernels: Kernels | None) -> LinearForms:
-    largest_weight()  # refuses machines that can't, before anything is read
-    return LinearForms(Int8Linear, Int8Linear)
+    if kernels is None or dtype is not torch.bfloat16:
+        largest_weight()  # refuses machines that can't, before anything is read
+        return LinearForms(Int8Linear, Int8Linear)
+    layer, blocks = _quantizing(kernels, 8)
+    return LinearForms(layer, layer, blocks=blocks, head_blocks=blocks)
 
 
 def _int4(dtype: torch.dtype, kernels: Kernels | None) -> LinearForms:
-    largest_weight()
+    if kernels is None or dtype is not torch.bfloat16:
+        largest_weight()
+        return LinearForms(partial(_int4_layer, dtype), Int8Linear)
+    (layer, blocks), (head, head_blocks) = _quantizing(kernels, 4), _quantizing(kernels, 8)
+    return LinearForms(layer, head, blocks=blocks, head_blocks=head_blocks)
+
+
+def _int4_layer(dtype: torch.dtype, weight: Tensor, bias: Tensor | None) -> Linear:
+    return Int4Linear(weight, bias, dtype) if fits_int4(weight) else Int8Linear(weight, bias)
+
+
+def _quantizing(kernels: Kernels, bits: Bits) -> tuple[LinearFactory, BlockFactory]:
+    blocks = BlockFactory(kernels, bits)
 
     def layer(weight: Tensor, bias: Tensor | None) -> Linear:
-        return Int4Linear(weight, bias, dtype) if fits_int4(weight) else Int8Linear(weight, bias)
+        return blocks([quantize_blocks(weight, bits)], bias) if fits(weight.shape) else Int8Linear(weight, bias)
 
-    return LinearForms(layer, Int8Linear)
+    return layer, blocks
 
 
 _FORMS: dict[Weights, Callable[[torch.dtype, Kernels | None], LinearForms]] = {
-    "auto": lambda dtype, kernels: _floating(dtype, dtype, kernels),
+    "auto": _as_stored,
     "fp32": partial(_floating, torch.float32),
     "bf16": partial(_floating, torch.bfloat16),
     "int8": _int8,

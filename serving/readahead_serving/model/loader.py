@@ -10,8 +10,10 @@ from torch import Tensor
 
 from readahead_serving.errors import ModelLoadError
 from readahead_serving.kernels.library import Kernels
+from readahead_serving.model.block_linear import BlockFactory, BlockLinear
 from readahead_serving.model.config import ModelConfig
 from readahead_serving.model.decoder import Decoder, DecoderWeights, LayerWeights
+from readahead_serving.model.embedding import Embedding, EmbeddingTable
 from readahead_serving.model.families import config_from_gguf
 from readahead_serving.model.gguf_file import GGUFFile
 from readahead_serving.model.gguf_weights import GGUFWeights
@@ -20,6 +22,7 @@ from readahead_serving.model.metadata import GGUF_SUFFIX, load_config
 from readahead_serving.model.operations import choose_operations
 from readahead_serving.model.weights import SafetensorsFolder, WeightSource
 
+_EMBEDDING = "model.embed_tokens"
 _DERIVED = ("rotary_emb.inv_freq",)
 """Tensors that some files carry and that follow from the configuration."""
 _ROPE_DIVISORS = "rope_freqs.weight"
@@ -76,11 +79,7 @@ class _Assembly:
 
     def build(self) -> DecoderWeights:
         config = self._config
-        table = self._read("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
-        embedding = table.to(self._dtype)
-        # tied to the very tensor where that will do, so that it may be held once
-        head = self._head(embedding if self._forms.cast is self._dtype else table)
-        del table
+        embedding, head = self._vocabulary()
         layers = tuple(self._layer(f"model.layers.{number}.") for number in range(config.num_layers))
         norm = self._norm("model.norm.weight")
         weights = DecoderWeights(
@@ -112,17 +111,48 @@ class _Assembly:
             down=self._fused([(f"{mlp}down_proj", hidden)], inner, bias=config.mlp_bias),
         )
 
-    def _head(self, embedding: Tensor) -> Linear:
-        if self._config.tied_embeddings:
-            self._unread.discard("lm_head.weight")
-            return self._linear(self._forms.head, embedding)
-        return self._linear(self._forms.head, self._read("lm_head.weight", *embedding.shape))
+    def _vocabulary(self) -> tuple[Embedding, Linear]:
+        """Both its ends. Where they are tied, and the output layer can tell its rows, they are held once."""
+        config, forms = self._config, self._forms
+        rows, columns = config.vocab_size, config.hidden_size
+        held = self._held([(_EMBEDDING, rows)], columns, forms.head_blocks)
+        if not config.tied_embeddings:
+            embedding = held or EmbeddingTable(self._read(f"{_EMBEDDING}.weight", rows, columns).to(self._dtype))
+            head = self._held([("lm_head", rows)], columns, forms.head_blocks)
+            return embedding, head or self._linear(forms.head, self._read("lm_head.weight", rows, columns))
+        self._unread.discard("lm_head.weight")
+        return (held, held) if held else self._tied(self._read(f"{_EMBEDDING}.weight", rows, columns))
+
+    def _tied(self, table: Tensor) -> tuple[Embedding, Linear]:
+        # the very tensor where that will do, so that it may be held once
+        embedding = table.to(self._dtype)
+        head = self._linear(self._forms.head, embedding if self._forms.cast is self._dtype else table)
+        if isinstance(head, Embedding) and head.dtype is self._dtype:
+            return head, head
+        return EmbeddingTable(embedding), head
 
     def _fused(self, parts: list[tuple[str, int]], columns: int, *, bias: bool = False) -> Linear:
         """Matrices that share their input, stacked into one."""
-        weight = torch.cat([self._read(f"{name}.weight", rows, columns) for name, rows in parts])
         biases = torch.cat([self._read(f"{name}.bias", rows) for name, rows in parts]) if bias else None
+        if held := self._held(parts, columns, self._forms.blocks, biases):
+            return held
+        weight = torch.cat([self._read(f"{name}.weight", rows, columns) for name, rows in parts])
         return self._linear(self._forms.layers, weight, biases)
+
+    def _held(
+        self, parts: list[tuple[str, int]], columns: int, factory: BlockFactory | None, bias: Tensor | None = None
+    ) -> BlockLinear | None:
+        """The same in the blocks that the file has them in, where the factory takes all of them."""
+        if factory is None:
+            return None
+        weights = []
+        for name, rows in parts:
+            weight = self._source.blocks(f"{name}.weight")
+            if weight is None or weight.shape != (rows, columns) or not factory.takes(weight):
+                return None
+            weights.append(weight)
+        self._unread.difference_update(f"{name}.weight" for name, _ in parts)
+        return factory(weights, None if bias is None else bias.to(self._forms.cast or bias.dtype))
 
     def _linear(self, factory: LinearFactory, weight: Tensor, bias: Tensor | None = None) -> Linear:
         dtype = self._forms.cast or weight.dtype

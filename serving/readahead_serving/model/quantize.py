@@ -1,4 +1,7 @@
-"""Linear layers whose weights are stored in 8 or 4 bits.
+"""Weights in 8 or 4 bits, and linear layers of them for machines without our kernels.
+
+With the kernels only weights have few bits: numbers in groups of `GROUP` inputs with a scale, and with a minimum where
+they have 4 bits (`quantize_blocks`). Without, as follows.
 
 8 bits: each output row has one scale, and oneDNN multiplies bytes. Activations become two bytes as they come, the
 second for what the first leaves over, and both go through one multiplication as rows of their own: some tokens, the
@@ -19,6 +22,7 @@ import torch
 from torch import Tensor
 
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.kernels.blocks import Bits, Blocks
 from readahead_serving.model.row_counts import pad_rows
 
 GROUP = 32
@@ -29,6 +33,8 @@ _FINER = 254
 """Steps of an activation's second byte in one step of its first."""
 _TINY = 1e-8
 """Keeps the scale of a row of zeros from being zero."""
+_TINY_HALF = 2.0**-24
+"""The same for scales in float16, whose least number it is."""
 
 
 class Int8Linear:
@@ -89,6 +95,22 @@ def quantize_rows(weight: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     weight = weight.float()
     scale = weight.abs().amax(-1).div_(largest).clamp_(min=_TINY)
     return (weight / scale.unsqueeze(-1)).round_().to(torch.int8), scale
+
+
+def quantize_blocks(weight: Tensor, bits: Bits) -> Blocks:
+    """Numbers of so many bits in groups of `GROUP` inputs: from -127 to 127 times a scale where they have 8, 0 to 15
+    above the least weight where they have 4."""
+    groups = weight.float().reshape(len(weight), -1, GROUP)
+    if bits == 8:
+        scales = groups.abs().amax(-1).div_(127).clamp_(min=_TINY_HALF).half()
+        numbers = (groups / scales.float().unsqueeze(-1)).round_().clamp_(-127, 127)
+        return Blocks(8, numbers.to(torch.int8).flatten(1), scales)
+    least, greatest = groups.aminmax(dim=-1)
+    minimums = least.half()
+    # reckoned from what rounding makes of the least, so that the greatest is still reached
+    scales = ((greatest - minimums.float()) / 15).clamp_(min=_TINY_HALF).half()
+    steps = (groups - minimums.float().unsqueeze(-1)) / scales.float().unsqueeze(-1)
+    return Blocks(4, steps.round_().clamp_(0, 15).to(torch.int8).flatten(1), scales, minimums)
 
 
 def quantize_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

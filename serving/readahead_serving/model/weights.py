@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from readahead_serving.errors import ModelLoadError
+from readahead_serving.kernels.blocks import Blocks
 from readahead_serving.model.json_file import read_json
 from readahead_serving.model.pickles import refuse_pickles
 
@@ -18,11 +19,17 @@ INDEX_FILE = "model.safetensors.index.json"
 
 
 class WeightSource(Protocol):
-    """Tensors by name. `read` of a name in `names()` gives the whole tensor, in any floating dtype."""
+    """Tensors by name.
+
+    `read` of a name in `names()` gives the whole tensor, in any floating dtype. `blocks` gives a matrix as numbers of
+    few bits, whose values are those that `read` gives, or None where it is not stored so; any name may be asked for.
+    """
 
     def names(self) -> frozenset[str]: ...
 
     def read(self, name: str) -> torch.Tensor: ...
+
+    def blocks(self, name: str) -> Blocks | None: ...
 
 
 class SafetensorsFolder:
@@ -48,6 +55,9 @@ class SafetensorsFolder:
     def read(self, name: str) -> torch.Tensor:
         tensor: torch.Tensor = self._shards[name].get_tensor(name)
         return tensor
+
+    def blocks(self, name: str) -> Blocks | None:
+        return None
 
 
 def _open_shard(path: Path) -> Any:  # the library has no types
