@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import sqlite3
@@ -116,8 +117,10 @@ async def test_another_embedding_model_of_the_same_width_embeds_everything_anew(
     await ingested(tmp_path, handbook)
     new = TermEmbedder("terms-2")
     async with opened(tmp_path, new) as library:
-        (document,) = await library.list_documents(TENANT, "k")
-        assert (await finished(library, document.id)).state is DocumentState.SEARCHABLE
+        (job,) = await library.jobs.list(TENANT)
+        async with asyncio.timeout(60):
+            seen = [job async for job in library.jobs.watch(TENANT, job.id)]
+        assert seen[-1].document.state is DocumentState.SEARCHABLE
         found = await library.search(TENANT, "k", "hotel nights breakfast", top_k=1)
         assert (found[0].page, found[0].ranks) == (2, {"dense": 1, "lexical": 1})
         assert found[0].similarity > 0.3

@@ -104,7 +104,8 @@ class Intake:
     async def _from_the_beginning(self, session: AsyncSession, row: DocumentRow, sealed: bytes | None) -> None:
         await chunks.clear(session, row.id)
         await pages.clear(session, row.id)
-        counts = dict.fromkeys(("pages", "pages_done", "chunks", "chunks_done"), 0)
+        begun = ("chunks", "chunks_done") if row.shares_pages else ("pages", "pages_done", "chunks", "chunks_done")
+        counts = dict.fromkeys(begun, 0)
         await documents.requeue(session, row.id, sealed_password=sealed, **counts)
         await jobs.enqueue(session, row.id)
 

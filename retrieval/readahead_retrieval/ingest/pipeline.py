@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
 
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
 from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.cut import Cut
 from readahead_retrieval.pdf.limits import ReadLimits
 from readahead_retrieval.pdf.notes import recognised_note
 from readahead_retrieval.pdf.quality import document_error
@@ -30,8 +32,6 @@ from readahead_retrieval.workshop.workshop import Workshop, surviving
 log = logging.getLogger(__name__)
 
 PAGE_BATCH = 32
-SPECIAL_TOKENS = 2
-"""That an embedding model puts around a text."""
 MAX_BACKOFF_S = 30.0
 
 
@@ -49,6 +49,7 @@ class Pipeline:
         blobs: Blobs,
         seal: Seal,
         embedder: Embedder,
+        cut: Cut,
         workshop: Workshop,
         readers: Readers,
         changes: Changes,
@@ -58,6 +59,7 @@ class Pipeline:
         self._blobs = blobs
         self._seal = seal
         self._embedder = embedder
+        self._cut = cut
         self._workshop = workshop
         self._readers = readers
         self._changes = changes
@@ -70,13 +72,11 @@ class Pipeline:
         row, tenant = await self._load(document_id)
         if row.state == DocumentState.CANCELLED:
             raise DocumentGone
-        async with self._database.reading() as session:
-            extracted = row.pages > 0 and await pages.count(session, document_id) == row.pages
-        if not extracted:
+        if not await self._is_extracted(row):
             await self._extract(row, tenant)
-        if row.chunks == 0:
+        if not self._is_cut(row):
             await self._chunk(row)
-        await self._embed(document_id)
+        await self._embed(row)
         await self._hand_over(document_id)
 
     async def _load(self, document_id: str) -> tuple[DocumentRow, str]:
@@ -85,6 +85,16 @@ class Pipeline:
         if found is None:
             raise DocumentGone
         return found
+
+    async def _is_extracted(self, row: DocumentRow) -> bool:
+        async with self._database.reading() as session:
+            return row.shares_pages or (row.pages > 0 and await pages.count(session, row.id) == row.pages)
+
+    def _is_cut(self, row: DocumentRow) -> bool:
+        """Whether its chunks are those that its text would become now."""
+        if row.cut is None:  # older than that it is kept
+            return row.chunks > 0 and row.embedding_model in {None, self._embedder.model_id}
+        return row.chunks > 0 and row.cut == self._cut.mark(row.chunk_tokens, row.chunk_overlap_tokens)
 
     async def _extract(self, row: DocumentRow, tenant: str) -> None:
         async with self._database.reading() as session:
@@ -141,24 +151,25 @@ class Pipeline:
 
     async def _chunk(self, row: DocumentRow) -> None:
         document_id = row.id
-        await self._change(document_id, state=DocumentState.CHUNKING.value)
-        made = await surviving(lambda: self._cut(row))
+        await self._change(document_id, state=DocumentState.CHUNKING.value, chunks=0, chunks_done=0)
+        made = await surviving(lambda: self._cut_up(row))
         if not made:
             raise DocumentError("no_text", "The document holds no text that could be searched.")
         async with self._database.writing() as session:
-            if not await documents.change(session, document_id, chunks=made, chunks_done=0):
+            cut = self._cut.mark(row.chunk_tokens, row.chunk_overlap_tokens)
+            if not await documents.change(session, document_id, chunks=made, chunks_done=0, cut=cut):
                 raise DocumentGone
             await jobs.progressed(session, document_id)
         self._changes.notify(document_id)
 
-    async def _cut(self, row: DocumentRow) -> int:
+    async def _cut_up(self, row: DocumentRow) -> int:
         """Returns how many chunks there are. They count once all are there: a crash begins anew."""
         async with self._database.writing() as session:
             await chunks.clear(session, row.id)
         made = 0
-        max_tokens, overlap_tokens = self._chunk_size(row)
+        max_tokens, overlap_tokens = self._cut.sizes(row.chunk_tokens, row.chunk_overlap_tokens)
         async with cutting(self._workshop, max_tokens=max_tokens, overlap_tokens=overlap_tokens) as document:
-            async for read in self._slices(row.id):
+            async for read in self._slices(row.rereads if row.shares_pages and row.rereads else row.id):
                 made += await self._commit_chunks(row.id, await document.add(read), made)
             return made + await self._commit_chunks(row.id, await document.finish(), made)
 
@@ -180,22 +191,15 @@ class Pipeline:
                 await chunks.add(session, document_id, made, first)
         return len(made)
 
-    def _chunk_size(self, row: DocumentRow) -> tuple[int, int]:
-        """The most tokens of a chunk, and of what it repeats."""
-        asked = self._settings.chunk_tokens if row.chunk_tokens is None else row.chunk_tokens
-        overlap = self._settings.chunk_overlap_tokens
-        overlap = overlap if row.chunk_overlap_tokens is None else row.chunk_overlap_tokens
-        max_tokens = min(asked, self._embedder.max_tokens - SPECIAL_TOKENS)
-        return max_tokens, min(overlap, max_tokens // 2)
-
-    async def _embed(self, document_id: str) -> None:
+    async def _embed(self, row: DocumentRow) -> None:
+        document_id = row.id
         await self._begin_embedding(document_id)
         while True:
             async with self._database.reading() as session:
                 batch = await chunks.without_vector(session, document_id, self._settings.embed_batch)
             if not batch:
                 return
-            vectors = await self._vectors([text for _, text in batch])
+            vectors = await self._vectors([text for _, text in batch], for_ever=row.rereads is not None)
             async with self._database.writing() as session:
                 if not await documents.add_embedded(session, document_id, len(batch)):
                     raise DocumentGone
@@ -215,20 +219,25 @@ class Pipeline:
                 raise DocumentGone
         self._changes.notify(document_id)
 
-    async def _vectors(self, texts: Sequence[str]) -> Vectors:
-        """Waits for an embedding service that is away, longer each time, and not for ever."""
-        for attempt in range(1, self._settings.embed_attempts + 1):
+    async def _vectors(self, texts: Sequence[str], *, for_ever: bool) -> Vectors:
+        """Waits for an embedding service that is away, longer each time.
+
+        Args:
+            for_ever: For what nobody waits for: the document answers meanwhile as it was.
+        """
+        for attempt in itertools.count(1):
             try:
                 return await self._embedder.embed(texts, "passage")
             except EmbedderRefused as error:
-                raise DocumentError("internal", f"The text could not be embedded: {error.message}") from error
+                message = f"The text could not be embedded: {error.message}"
+                raise DocumentError("internal", message, retryable=True) from error
             except EmbedderUnavailable as error:
-                if attempt == self._settings.embed_attempts:
+                if attempt >= self._settings.embed_attempts and not for_ever:
                     message = f"The embedding service did not answer {attempt} times: add the file again later."
                     raise DocumentError("embedder_unavailable", message, retryable=True) from error
                 log.warning("Embedding failed, attempt %d: %s", attempt, error.message)
-                await asyncio.sleep(min(self._settings.embed_backoff_s * 2 ** (attempt - 1), MAX_BACKOFF_S))
-        raise AssertionError("unreachable: the last attempt returns or raises")
+                await asyncio.sleep(min(self._settings.embed_backoff_s * 2 ** min(attempt - 1, 30), MAX_BACKOFF_S))
+        raise AssertionError("unreachable: it counts for ever")
 
     async def _hand_over(self, document_id: str) -> None:
         """The job ends with the change of state: from here on the state says what is to be done."""

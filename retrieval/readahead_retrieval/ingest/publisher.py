@@ -20,7 +20,16 @@ from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.endurance import RETRY_S, outlasting
 from readahead_retrieval.ingest.failure import failure
 from readahead_retrieval.ingest.proof import prove
-from readahead_retrieval.store import attachments, documents, generations, index_changes, jobs, knowledge_bases, rereads
+from readahead_retrieval.store import (
+    attachments,
+    chunks,
+    documents,
+    generations,
+    index_changes,
+    jobs,
+    knowledge_bases,
+    rereads,
+)
 from readahead_retrieval.store.generations import Published
 from readahead_retrieval.store.names import new_id
 from readahead_retrieval.store.session import Database
@@ -49,7 +58,8 @@ class Publisher:
     """Makes documents in state `indexing` searchable, and purges removed ones.
 
     A generation is laid over the one before it where little changed, and made whole otherwise; nothing is embedded
-    twice. That many documents come one by one must not make that quadratic: a build waits until the knowledge base's
+    twice. While documents that answer are still to be embedded by a new model, the generation stays the old one's.
+    That many documents come one by one must not make that quadratic: a build waits until the knowledge base's
     queue is empty, or until `PATIENCE_S` and `BUILD_SHARE` times the length of the last build have passed.
     """
 
@@ -132,8 +142,9 @@ class Publisher:
             async with self._database.reading() as session:
                 if not await jobs.any_for(session, kb_id):
                     return
-                # Half a re-embedding is no index: those not embedded anew yet would vanish from it.
-                whole = not await documents.any_embedded_anew(session, kb_id)
+                whole = (
+                    await documents.serving_model(session, kb_id, self._embedder.model_id) == self._embedder.model_id
+                )
             left = due - loop.time()
             if whole and left <= 0:
                 return
@@ -154,13 +165,14 @@ class Publisher:
 
     async def _build(self, kb_id: str) -> None:
         folder = self._shelf.folder(kb_id, new_id("gen_"))
-        model, dimension = self._embedder.model_id, self._embedder.dimension
         async with self._database.reading() as session:  # one snapshot: documents and chunks belong together
+            model = await documents.serving_model(session, kb_id, self._embedder.model_id)
             held = await documents.for_index(session, kb_id, model)
             if not held:
                 await self._publish_nothing(kb_id)
                 return
-            base, added, removed = await self._changed(session, kb_id)
+            dimension = await chunks.dimension(session, kb_id, model)
+            base, added, removed = await self._changed(session, kb_id, model)
             async with building(self._workshop, folder, kb_id, model, dimension, base) as index:
                 await index.remove(removed)
                 async for batch in index_changes.load(session, added):
@@ -171,9 +183,11 @@ class Publisher:
             await prove(session, generation, new)
         await self._commit(kb_id, generation, sha256, list(held))
 
-    async def _changed(self, session: AsyncSession, kb_id: str) -> tuple[Generation | None, list[int], list[int]]:
+    async def _changed(
+        self, session: AsyncSession, kb_id: str, model: str
+    ) -> tuple[Generation | None, list[int], list[int]]:
         """The generation to build upon, and the ids of chunks to add to it and to take from it."""
-        wanted = await index_changes.chunk_ids(session, kb_id, self._embedder.model_id)
+        wanted = await index_changes.chunk_ids(session, kb_id, model)
         try:
             base = await self._shelf.current(kb_id)
         except IndexDamaged:
@@ -181,7 +195,7 @@ class Publisher:
         if base is None:
             return None, wanted.tolist(), []
         added, removed = await asyncio.to_thread(_differing, wanted, base.dense)
-        if base.extends_to(kb_id, self._embedder.model_id, len(added), len(removed)):
+        if base.extends_to(kb_id, model, len(added), len(removed)):
             return base, added, removed
         return None, wanted.tolist(), []
 
@@ -215,7 +229,8 @@ class Publisher:
 
     async def _fail_waiting(self, kb_id: str, error: DocumentError) -> None:
         async with self._database.writing() as session:
-            held = await documents.for_index(session, kb_id, self._embedder.model_id)
+            model = await documents.serving_model(session, kb_id, self._embedder.model_id)
+            held = await documents.for_index(session, kb_id, model)
             waiting = [i for i, state in held.items() if state is DocumentState.INDEXING]
             for document_id in waiting:
                 await documents.fail(session, document_id, error)

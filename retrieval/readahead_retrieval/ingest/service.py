@@ -9,12 +9,14 @@ from readahead_retrieval.errors import IndexDamaged
 from readahead_retrieval.index.generation import Generation
 from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
+from readahead_retrieval.ingest.cut import Cut
 from readahead_retrieval.ingest.pipeline import Pipeline
 from readahead_retrieval.ingest.publisher import Publisher
+from readahead_retrieval.ingest.renewal import renew
 from readahead_retrieval.ingest.worker import Workers
 from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.store import documents, generations, jobs
+from readahead_retrieval.store import generations, jobs
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home
 from readahead_retrieval.store.probe import WriteProbe
@@ -42,20 +44,19 @@ class Ingestion:
         self._concurrency = settings.ingest_concurrency
         self._database = database
         self._model = embedder.model_id
+        self._cut = Cut(settings, counter, embedder.max_tokens)
         self._shelf = Shelf(home.indexes, database)
         self._probe = WriteProbe(database)
         self._workshop = Workshop(counter.definition())
         self._publisher = Publisher(database, self._shelf, embedder, self._workshop, self.changes)
-        pipeline = Pipeline(settings, database, blobs, seal, embedder, self._workshop, readers, self.changes)
+        pipeline = Pipeline(settings, database, blobs, seal, embedder, self._cut, self._workshop, readers, self.changes)
         self._workers = Workers(database, pipeline, self._publisher, self.changes)
 
     async def start(self) -> None:
         """Resumes what the last run left: queued and interrupted jobs, indexes that are behind the database."""
         async with self._database.writing() as session:
             await jobs.release_all(session)
-            for document_id in await documents.embedded_by_others(session, self._model):
-                await documents.requeue(session, document_id)
-                await jobs.enqueue(session, document_id)
+            await renew(session, self._model, self._cut)
             stale = await generations.stale(session)
         await self._shelf.sweep()
         for kb_id in stale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.errors import NotFound
-from readahead_retrieval.store.codec import encode_spans, encode_vector
+from readahead_retrieval.store.codec import VECTOR_NUMBER_BYTES, decode_spans, encode_spans, encode_vector
 from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow, PageRow
 from readahead_retrieval.types import Chunk, ChunkView
@@ -72,6 +72,14 @@ async def clear_vectors(session: AsyncSession, document_id: str) -> None:
 async def count_embedded(session: AsyncSession, document_id: str) -> int:
     embedded = (ChunkRow.document_id == document_id) & ChunkRow.vector.is_not(None)
     return await session.scalar(select(func.count()).where(embedded)) or 0
+
+
+async def dimension(session: AsyncSession, kb_id: str, model: str) -> int:
+    """Of the vectors that a model made of the knowledge base's documents, of which there is one at least."""
+    statement = select(func.length(ChunkRow.vector)).join(DocumentRow).where(belongs_in_index(kb_id, model))
+    size: int | None = await session.scalar(statement.limit(1))
+    assert size, "what is in an index is embedded"
+    return size // VECTOR_NUMBER_BYTES
 
 
 async def count(session: AsyncSession, kb_id: str, model: str) -> int:
@@ -137,6 +145,26 @@ async def view_one(session: AsyncSession, document_id: str, chunk_id: int) -> Ch
 
 async def set_disabled(session: AsyncSession, chunk_id: int, *, disabled: bool) -> None:
     await session.execute(update(ChunkRow).where(ChunkRow.id == chunk_id).values(disabled=disabled))
+
+
+async def disable_within(
+    session: AsyncSession, document_id: str, hidden: Mapping[int, Sequence[tuple[int, int]]]
+) -> None:
+    """Disables every chunk of a document that holds some of the text, given by page: rather too much than too little.
+
+    Args:
+        hidden: Offsets in the pages' texts.
+    """
+    if not hidden:
+        return
+    rows = await session.execute(select(ChunkRow.id, ChunkRow.spans).where(ChunkRow.document_id == document_id))
+    for chunk_id, data in rows.all():
+        if any(
+            span.start < end and start < span.end
+            for span in decode_spans(data)
+            for start, end in hidden.get(span.page, ())
+        ):
+            await set_disabled(session, chunk_id, disabled=True)
 
 
 def _views() -> Select[int, str, int, str, str, int, int, bool, bool]:

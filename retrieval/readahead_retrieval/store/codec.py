@@ -11,6 +11,8 @@ from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.flat_words import FIELDS, FlatWords
 from readahead_retrieval.types import Box, Heading, PageSpan, Word
 
+VECTOR_NUMBER_BYTES = 4
+"""Of float32."""
 _SCALE = 65535  # boxes in 16 bits: finer than a pixel on any page
 _integers = msgspec.msgpack.Decoder(list[int])
 

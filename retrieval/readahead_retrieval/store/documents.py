@@ -216,17 +216,19 @@ async def any_published(session: AsyncSession, kb_id: str) -> bool:
     return bool(await session.scalar(select(exists().where(DocumentRow.kb_id == kb_id, DocumentRow.published))))
 
 
-async def any_embedded_anew(session: AsyncSession, kb_id: str) -> bool:
-    """Whether the index holds documents that a change of the embedding model put back in the queue."""
-    underway = DocumentRow.state.not_in([DocumentState.SEARCHABLE, DocumentState.INDEXING])
-    statement = select(exists().where(DocumentRow.kb_id == kb_id, DocumentRow.published, underway))
-    return bool(await session.scalar(statement))
-
-
-async def embedded_by_others(session: AsyncSession, model: str) -> list[str]:
-    """Searchable documents whose vectors another model made, in every knowledge base."""
-    chosen = (DocumentRow.state == DocumentState.SEARCHABLE) & (DocumentRow.embedding_model != model)
-    return list(await session.scalars(select(DocumentRow.id).where(chosen)))
+async def serving_model(session: AsyncSession, kb_id: str, model: str) -> str:
+    """The model whose vectors the next index holds: `model`, but while documents that answer have none of it yet, the
+    one that theirs are of. Half a knowledge base is no index: the other half would vanish from answers."""
+    again = aliased(DocumentRow)
+    is_ready = and_(again.rereads == DocumentRow.id, again.state == DocumentState.INDEXING)
+    behind = select(DocumentRow.embedding_model).where(
+        DocumentRow.kb_id == kb_id,
+        DocumentRow.published,
+        DocumentRow.state == DocumentState.SEARCHABLE,
+        DocumentRow.embedding_model != model,
+        ~exists().where(is_ready, again.embedding_model == model),
+    )
+    return await session.scalar(behind.limit(1)) or model
 
 
 async def requeue(session: AsyncSession, document_id: str, **values: Any) -> None:

@@ -129,6 +129,10 @@ class DocumentRow(Base):
     """Version of the reader that read its pages; see pdf/version.py."""
     rereads: Mapped[str | None] = mapped_column(String(40), index=True)
     """The document whose place it takes once it is ready, and in whose name it is known until then; see rereads.py."""
+    cut: Mapped[str | None] = mapped_column(String(80))
+    """How its chunks were cut, see ingest/cut.py; none where they are older than that is kept."""
+    shares_pages: Mapped[bool] = mapped_column(server_default=false(), default=False)
+    """Whether it is cut from the pages of the document whose place it takes, and not from its file."""
 
 
 class AttachmentRow(Base):

@@ -10,12 +10,17 @@ from collections.abc import Sequence
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from readahead_retrieval.store import chunks, documents, pages
+from readahead_retrieval.store import chunks, documents, pages, withheld
 from readahead_retrieval.store.models import ChunkRow, DocumentRow, PageRow, utc_now
 from readahead_retrieval.types import DocumentState
 
-_TAKEN = ("pages", "pages_done", "pages_unread", "notes", "chunks", "chunks_done", "embedding_model", "reader")
-"""What the document has of its new reading."""
+_READ = ("pages", "pages_done", "pages_unread", "notes", "reader")
+_CUT = ("chunks", "chunks_done", "embedding_model", "cut")
+"""What the document has of its new reading: of its file, and of the pages that were read."""
+_CUT_OTHERWISE_NOTE = (
+    "A passage that was disabled is part of others since the document was cut anew, which are disabled with it: look "
+    "whether they are to be."
+)
 _DISABLED_NOTE = (
     "A passage that was disabled reads otherwise since the document was read anew, and answers again: look whether it "
     "is to be disabled once more."
@@ -47,6 +52,27 @@ async def begin(session: AsyncSession, row: DocumentRow) -> DocumentRow:
     )
     found = await of(session, row.id)
     assert found is not None, "it was there or has been written"
+    return found
+
+
+async def begin_from_pages(session: AsyncSession, row: DocumentRow) -> DocumentRow:
+    """A reading, the document's only one, that is not of the file: it cuts and embeds anew the pages there are."""
+    await documents.insert_new(
+        session,
+        kb_id=row.kb_id,
+        file_id=row.file_id,
+        name=row.name,
+        sha256=row.id,
+        sealed_password=row.sealed_password,
+        replaces=False,
+        chunk_tokens=row.chunk_tokens,
+        chunk_overlap_tokens=row.chunk_overlap_tokens,
+        rereads=row.id,
+        shares_pages=True,
+        **{name: getattr(row, name) for name in _READ},
+    )
+    found = await of(session, row.id)
+    assert found is not None, "it has been written"
     return found
 
 
@@ -96,17 +122,35 @@ async def take_over(session: AsyncSession, held: Sequence[str]) -> dict[str, str
 
 
 async def _take(session: AsyncSession, reading: DocumentRow, document_id: str) -> None:
-    values = {name: getattr(reading, name) for name in _TAKEN}
-    if await _disable_again(session, reading.id, document_id):
-        values["notes"] = [*reading.notes, _DISABLED_NOTE]
+    values = await (_cut if reading.shares_pages else _read)(session, reading, document_id)
     await chunks.clear(session, document_id)
-    await pages.clear(session, document_id)
-    for table in (PageRow, ChunkRow):
-        moved = update(table).where(table.document_id == reading.id).values(document_id=document_id)
-        await session.execute(moved)
-    values |= {"state": DocumentState.SEARCHABLE.value, "finished_at": utc_now(), "revision": DocumentRow.revision + 1}
+    moved = update(ChunkRow).where(ChunkRow.document_id == reading.id).values(document_id=document_id)
+    await session.execute(moved)
+    values |= {"state": DocumentState.SEARCHABLE.value, "finished_at": utc_now()}
+    values |= {name: getattr(reading, name) for name in _CUT}
     await session.execute(update(DocumentRow).where(DocumentRow.id == document_id).values(values))
     await drop(session, reading.id)
+
+
+async def _read(session: AsyncSession, reading: DocumentRow, document_id: str) -> dict[str, object]:
+    """Gives the document the pages of its new reading. Returns what is to be written of it."""
+    values = {name: getattr(reading, name) for name in _READ}
+    if await _disable_again(session, reading.id, document_id):
+        values["notes"] = [*reading.notes, _DISABLED_NOTE]
+    await pages.clear(session, document_id)
+    moved = update(PageRow).where(PageRow.document_id == reading.id).values(document_id=document_id)
+    await session.execute(moved)
+    return {**values, "revision": DocumentRow.revision + 1}
+
+
+async def _cut(session: AsyncSession, reading: DocumentRow, document_id: str) -> dict[str, object]:
+    """Leaves the document its pages. What is to be written of it: its text is the same, unless more is disabled."""
+    await _disable_again(session, reading.id, document_id)
+    hidden = await withheld.spans(session, document_id)
+    await chunks.disable_within(session, reading.id, hidden)
+    if await withheld.spans(session, reading.id) == hidden:
+        return {}
+    return {"notes": [*reading.notes, _CUT_OTHERWISE_NOTE], "revision": DocumentRow.revision + 1}
 
 
 async def _disable_again(session: AsyncSession, reading_id: str, document_id: str) -> bool:
