@@ -33,7 +33,8 @@ class RetrievalSettings(BaseModel):
     ocr_page_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds that recognising one page may take."""
     chunk_tokens: int = Field(default=220, ge=16)
-    """Tokens of the embedding model in a chunk at most; its window bounds them too."""
+    """Tokens of the embedding model in a chunk at most; its window bounds them too. Another size cuts and embeds every
+    document anew."""
     chunk_overlap_tokens: int = Field(default=40, ge=0)
     """Tokens that a chunk repeats of the one before, in whole sentences."""
     embed_batch: int = Field(default=32, ge=1)

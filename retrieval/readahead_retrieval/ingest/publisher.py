@@ -182,6 +182,10 @@ class Publisher:
             new = [i for i, state in held.items() if state is DocumentState.INDEXING]
             await prove(session, generation, new)
         await self._commit(kb_id, generation, sha256, list(held))
+        if model != self._embedder.model_id:
+            log.warning(
+                "%s goes on with the vectors of %s: documents of it have none of the new model yet", kb_id, model
+            )
 
     async def _changed(
         self, session: AsyncSession, kb_id: str, model: str
