@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
+from readahead_agents.answering.answer import answer
 from readahead_agents.answering.kinds import asked_kind
 from readahead_agents.answering.quotation import best_units
 from readahead_agents.answering.statements import near_of
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
+from readahead_agents.llm.scripted import ScriptedLanguageModel
+from readahead_retrieval.types import Evidence
+from tests.agents.parts import SETTINGS, collect, ending
 
 REPORT = (
     "Footbridge over the Wendle, Ashmere path. Inspected on 12 September 2030 by the Trust.\n"
@@ -55,11 +60,20 @@ async def test_a_title_with_the_words_of_the_question_gives_way_to_the_value(que
     assert first in unit.text
 
 
+@dataclass
 class KnowingSource(FixedEvidenceSource):
     """Knows what is said in other words, as an embedding model does."""
 
+    cosine: float = 0.8
+
+    async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
+        return list(self.passages)
+
+    def covers(self, question: str, evidence: Sequence[Evidence]) -> bool:
+        return True
+
     async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
-        return [0.8 if "lifetime tenure" in text else 0.3 for text in texts]
+        return [self.cosine if "lifetime tenure" in text else 0.3 for text in texts]
 
 
 TENURE = [
@@ -80,3 +94,12 @@ async def test_statements_are_compared_by_meaning_in_english_alone_and_no_more_t
     assert (await near_of(source, "법관의 임기는 얼마인가요?", TENURE)).cosines == {}
     many = [passage("long.pdf", page, f"The judge of room {page} sits. The court meets there.") for page in range(40)]
     assert len((await near_of(source, "Which judge sits in the court?", many)).cosines) == 24
+
+
+@pytest.mark.parametrize(("cosine", "begins"), [(0.8, "Quoted from court.pdf, page 2"), (0.6, "The documents may not")])
+async def test_a_quotation_that_answers_in_other_words_comes_without_a_doubt(cosine: float, begins: str) -> None:
+    source = KnowingSource(TENURE, cosine=cosine)
+    llm = ScriptedLanguageModel(["It depends."])
+    last = ending(await collect(answer(llm, source, "Until when does a judge stay on the bench?", [], SETTINGS)))
+    assert "lifetime tenure" in last.answer
+    assert last.answer.startswith(begins)

@@ -13,6 +13,7 @@ from readahead_agents.answering.packing import PackedPrompt
 from readahead_agents.answering.quotation import (
     MAX_QUOTES,
     MIN_QUOTED,
+    SURELY_NEAR,
     SURELY_SAID,
     Quotation,
     best_units,
@@ -141,10 +142,13 @@ def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
     sentence of it answers, and near to one that none of its sentences does."""
     if not prompt.passages or lacks_noun(question, prompt.passages):
         return True
-    said = said_share(question, prompt.passages, prompt.near)
-    if said < MIN_QUOTED or said >= SURELY_SAID:
-        return said < MIN_QUOTED
-    return lacks_name(question, prompt.passages, prompt.near) or relevance(question, prompt.passages) < SURE_RELEVANCE
+    [best] = best_units(question, prompt.passages, prompt.near, 1)
+    said = said_share(question, best, prompt.passages)
+    if said >= SURELY_SAID:
+        return False
+    if said < MIN_QUOTED and prompt.near.of(best) < SURELY_NEAR:
+        return True
+    return lacks_name(question, best) or relevance(question, prompt.passages) < SURE_RELEVANCE
 
 
 def _lead(wording: Wording, shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, str, int]:

@@ -28,6 +28,10 @@ MIN_QUOTED = 0.45
 """Share of a question's weight below which a quote may be from beside the matter, whatever its passage holds."""
 SURELY_SAID = 0.65
 """Above which it is not, however far the passage as a whole is from the question."""
+SURELY_NEAR = 0.7
+"""Cosine of a quote that says in other words what is asked for. Of 15 XQuAD questions whose best statement says little
+of their words and whose paragraph is there, 6 have such a one, 5 of them right; of 32 whose paragraph was taken away,
+none."""
 _ASKED_NOUN = re.compile(
     r"\b(?:what|which)\s+(?:(?:kind|type|sort)s?\s+of\s+)?(?!(?:name|part|place|purpose|reason|role|way)s?\b)([a-z]+)",
     re.IGNORECASE,
@@ -76,17 +80,15 @@ def best_units(
     return tuple(_chosen(question, passages, near, most))
 
 
-def said_share(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARED) -> float:
-    """0 to 1: of the question's terms, by their weight, what the best statement and what stands over it say."""
-    unit = next(ranked(question, passages, near)).unit
+def said_share(question: str, unit: Unit, passages: Sequence[Evidence]) -> float:
+    """0 to 1: of the terms of the question, by their weight, what a statement and what stands over it say."""
     terms = QuestionTerms.of(question, units(passages))
     whole = terms.weight(terms.asked, terms.asked)
     return terms.weight(terms.asked, unit.said, unit.context) / whole if whole else 1.0
 
 
-def lacks_name(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARED) -> bool:
-    """Whether the best statement, and what stands over it, lack a name of the question's: it may be of another."""
-    unit = next(ranked(question, passages, near)).unit
+def lacks_name(question: str, unit: Unit) -> bool:
+    """Whether a statement, and what stands over it, lack a name of the question's: it may be of another."""
     return not said_terms(" ".join(proper(question))) <= unit.said | unit.context
 
 
