@@ -142,9 +142,7 @@ class Publisher:
             async with self._database.reading() as session:
                 if not await jobs.any_for(session, kb_id):
                     return
-                whole = (
-                    await documents.serving_model(session, kb_id, self._embedder.model_id) == self._embedder.model_id
-                )
+                whole = await self._model(session, kb_id) == self._embedder.model_id
             left = due - loop.time()
             if whole and left <= 0:
                 return
@@ -166,7 +164,7 @@ class Publisher:
     async def _build(self, kb_id: str) -> None:
         folder = self._shelf.folder(kb_id, new_id("gen_"))
         async with self._database.reading() as session:  # one snapshot: documents and chunks belong together
-            model = await documents.serving_model(session, kb_id, self._embedder.model_id)
+            model = await self._model(session, kb_id)
             held = await documents.for_index(session, kb_id, model)
             if not held:
                 await self._publish_nothing(kb_id)
@@ -186,6 +184,10 @@ class Publisher:
             log.warning(
                 "%s goes on with the vectors of %s: documents of it have none of the new model yet", kb_id, model
             )
+
+    async def _model(self, session: AsyncSession, kb_id: str) -> str:
+        """Whose vectors the next generation holds."""
+        return await documents.serving_model(session, kb_id, self._embedder.model_id)
 
     async def _changed(
         self, session: AsyncSession, kb_id: str, model: str
@@ -233,8 +235,7 @@ class Publisher:
 
     async def _fail_waiting(self, kb_id: str, error: DocumentError) -> None:
         async with self._database.writing() as session:
-            model = await documents.serving_model(session, kb_id, self._embedder.model_id)
-            held = await documents.for_index(session, kb_id, model)
+            held = await documents.for_index(session, kb_id, await self._model(session, kb_id))
             waiting = [i for i, state in held.items() if state is DocumentState.INDEXING]
             for document_id in waiting:
                 await documents.fail(session, document_id, error)
