@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 TILE_QUERIES = 128
 """Queries of one work item at most: kQueries of attention.cpp."""
-ITEMS_PER_THREAD = 4
+ITEMS_PER_THREAD = 8
 """Long runs are cut until there are about so many items: with fewer, threads that end early wait for the last."""
 KEY_TILE = 64
 """Keys attended at a time, kTile of attention.cpp: items begin at multiples of it, as the scales of bytes do."""

@@ -328,6 +328,14 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<S, M>& s) {
   const int64_t dim = args.dim, group_heads = args.heads / args.kv_heads, steps = dim / M::kDepth;
   const int64_t queries = item.count * group_heads;
   const Reader* readers = args.readers + item.first;
+  const Run run(args, item);
+  const auto fetch_keys = [&](int64_t first, int64_t count) {
+    if (run.is_bytes())
+      run.template fetch<int8_t>(first, count);
+    else
+      run.template fetch<S>(first, count);
+  };
+  fetch_keys(item.begin, std::min<int64_t>(kTile, item.end - item.begin));
   int64_t end = 0;
   for (int64_t q = 0; q < queries; ++q) {
     const Reader& reader = readers[q / group_heads];
@@ -340,7 +348,6 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<S, M>& s) {
   std::fill_n(s.total, queries, Vec{});
   std::fill_n(s.output, queries * dim, 0.0f);
   const float scale = kLog2e / std::sqrt(float(dim));
-  const Run run(args, item);
   for (int64_t first = item.begin; first < end; first += kTile) {
     if (run.is_bytes())
       lay_bytes(run, first, end, s);
@@ -352,10 +359,7 @@ void attend(const AttentionArgs& args, const Item& item, Scratch<S, M>& s) {
     int64_t q = 0, fetched = 0;
     const auto fetch_beside = [&](int64_t rows) {
       const int64_t wanted = ahead * (q + rows) / queries - fetched;
-      if (run.is_bytes())
-        run.template fetch<int8_t>(first + kTile + fetched, wanted);
-      else
-        run.template fetch<S>(first + kTile + fetched, wanted);
+      fetch_keys(first + kTile + fetched, wanted);
       fetched += wanted;
     };
     for (; q + kRows <= queries; q += kRows) {

@@ -17,7 +17,6 @@ typedef float Vec __attribute__((vector_size(4 * kWidth)));
 typedef int32_t IntVec __attribute__((vector_size(4 * kWidth)));
 typedef uint32_t BitVec __attribute__((vector_size(4 * kWidth)));
 typedef uint16_t HalfVec __attribute__((vector_size(2 * kWidth)));
-typedef int8_t ByteVec __attribute__((vector_size(kWidth)));
 
 using Bf16 = uint16_t;
 
@@ -33,10 +32,13 @@ inline Vec load(const Bf16* p) {
   return (Vec)(__builtin_convertvector(h, BitVec) << 16);
 }
 
+// by hand, because the compiler widens bytes one by one
 inline Vec load(const int8_t* p) {
-  ByteVec b;
-  std::memcpy(&b, p, sizeof b);
-  return __builtin_convertvector(__builtin_convertvector(b, IntVec), Vec);
+#if defined(__AVX512F__)
+  return (Vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
+#else
+  return (Vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+#endif
 }
 
 inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }
