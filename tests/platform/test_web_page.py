@@ -277,6 +277,34 @@ async def test_a_model_that_is_away_is_told_in_one_sentence(
     await sees(user, "ask in a moment")
 
 
+async def test_a_key_that_may_only_read_changes_nothing_on_the_page(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path
+) -> None:
+    library = gateway.context.library
+    kb = await library.create_kb(TENANT, "pumps")
+    document = await library_parts.add(library, kb.id, manual, tenant=TENANT)
+    reading, _ = await gateway.context.tenants.create_key(TENANT, scopes=["read"])
+    await user.open(links.path(reading))
+    await user.open("/")
+    await sees(user, "3 pages")
+
+    async def is_refused() -> None:
+        await sees(user, "may only read")
+        user.notify.messages.clear()
+
+    user.find(marker="New knowledge base").click()
+    user.find(kind=ui.input, content="Name").type("more")
+    user.find("Create").click()
+    await is_refused()
+    for marker in ("Delete this knowledge base", "Delete manual.pdf"):
+        user.find(marker=marker).click()
+        await is_refused()
+    await upload(user, manual)
+    await is_refused()
+    assert [each.name for each in await library.list_kbs(TENANT)] == ["pumps"]
+    assert [each.id for each in await library.list_documents(TENANT, kb.id)] == [document.id]
+
+
 async def test_a_revoked_key_ends_an_open_page(gateway: Gateway, user: User, links: SignInLinks) -> None:
     await gateway.context.library.create_kb(TENANT, "pumps")
     await signed_in(user, gateway, links)

@@ -10,7 +10,8 @@ from readahead_platform.web.elements import block, text
 from readahead_platform.web.turns import Approval, Turn
 from readahead_platform.web.wording import approval_line, arguments_text, patience_line, verdict_line
 
-Decide = Callable[[Turn, Approval, bool], Awaitable[None]]
+Decide = Callable[[Turn, Approval, bool], Awaitable[bool]]
+"""Whether the call waits no longer."""
 
 
 class ApprovalsView:
@@ -62,5 +63,5 @@ class _Card:
         self._verdict.text, self._verdict.visible = verdict, bool(verdict)
 
     async def _on_click(self, approve: bool) -> None:
-        self._buttons.visible = False  # at once, whatever comes of it: a word is given once
-        await self._decide(self._turn, self._approval, approve)
+        self._buttons.visible = False  # at once: a word is given once
+        self._buttons.visible = not await self._decide(self._turn, self._approval, approve)

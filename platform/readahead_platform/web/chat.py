@@ -13,6 +13,7 @@ from readahead_platform.web.answer_card import AnswerCard, OpenSource
 from readahead_platform.web.composer import Composer
 from readahead_platform.web.elements import block, text, toast
 from readahead_platform.web.kept_run import answered_by_run, decided, may_be_asked
+from readahead_platform.web.permission import SIGNED_OUT, may_change
 from readahead_platform.web.suggestions import suggestions
 from readahead_platform.web.turns import Approval, Tab, Turn, messages_for
 from readahead_platform.web.visitor import Visitor
@@ -21,7 +22,6 @@ from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
 _REDRAW_S = 0.06
 """Seconds between redraws while an answer grows: faster than reading, and slow enough for a slow connection."""
-_SIGNED_OUT = "Your API key was revoked. Reload the page to sign in again."
 
 
 class Chat:
@@ -120,7 +120,7 @@ class Chat:
         visitor, route = self._visitor, self._tab.route
         key = await visitor.key()
         if key is None:
-            turn.error = _SIGNED_OUT
+            turn.error = SIGNED_OUT
             return
         messages = messages_for(earlier, turn.question)
         if may_be_asked(visitor.context, key, route):
@@ -135,12 +135,12 @@ class Chat:
         if not turn.done:
             self._growing.append(card)
 
-    async def _decide(self, turn: Turn, approval: Approval, approve: bool) -> None:
-        key = await self._visitor.key()
-        if key is None or "write" not in key.scopes:
-            toast(_SIGNED_OUT, bad=True)
-        elif not decided(self._visitor.context, turn, approval, approve=approve):
+    async def _decide(self, turn: Turn, approval: Approval, approve: bool) -> bool:
+        if not await may_change(self._visitor):
+            return False
+        if not decided(self._visitor.context, turn, approval, approve=approve):
             toast("It has been decided already.")
+        return True
 
 
 def _lead(kb: KnowledgeBase | None, documents: Sequence[Document]) -> str:

@@ -10,6 +10,7 @@ from nicegui import background_tasks, ui
 
 from readahead_platform.web.document_row import DocumentRow
 from readahead_platform.web.elements import block, confirmed, text, toast
+from readahead_platform.web.permission import may_change
 from readahead_platform.web.visitor import Visitor
 from readahead_retrieval import job_desk
 from readahead_retrieval.errors import NotFound, RetrievalError
@@ -81,6 +82,8 @@ class Documents:
 
     async def add(self, file: StoredFile) -> None:
         """Puts a stored file into the knowledge base shown; asks first where it may be a new version of another."""
+        if not await may_change(self._visitor):
+            return
         library, tenant, kb_id = self._visitor.context.library, self._visitor.tenant, self._kb_id
         try:
             replaces = await self._is_to_replace(kb_id, file)
@@ -104,11 +107,15 @@ class Documents:
 
     async def again(self, document: Document, password: str | None) -> None:
         """Goes on with a document that failed or was stopped, with a password where one was asked for."""
+        if not await may_change(self._visitor):
+            return
         job_id = job_desk.id_of(document.id)
         await self._changed(self._visitor.context.library.jobs.retry(self._visitor.tenant, job_id, password))
 
     async def stop(self, document: Document) -> None:
         """Ends the reading of a document, which stays in the list and can be taken up again."""
+        if not await may_change(self._visitor):
+            return
         job_id = job_desk.id_of(document.id)
         await self._changed(self._visitor.context.library.jobs.cancel(self._visitor.tenant, job_id))
 
@@ -124,6 +131,8 @@ class Documents:
 
     async def remove(self, document: Document) -> None:
         """Deletes a document after asking."""
+        if not await may_change(self._visitor):
+            return
         body = "It will no longer be searched or cited. To have it back, add the file again."
         if await confirmed(f"Delete {document.name}?", body, "Delete"):
             with suppress(NotFound):  # somebody else was faster

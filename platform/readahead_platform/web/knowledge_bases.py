@@ -8,6 +8,7 @@ from contextlib import suppress
 from nicegui import ui
 
 from readahead_platform.web.elements import block, confirmed, icon_button, text
+from readahead_platform.web.permission import may_change
 from readahead_platform.web.visitor import Visitor
 from readahead_platform.web.wording import loss
 from readahead_retrieval.errors import NotFound, RetrievalError
@@ -81,6 +82,8 @@ class KnowledgeBases:
         self._name.value = ""
 
     async def _create(self) -> None:
+        if not await may_change(self._visitor):
+            return
         try:
             made = await self._visitor.context.library.create_kb(self._visitor.tenant, (self._name.value or "").strip())
         except RetrievalError as error:
@@ -90,6 +93,8 @@ class KnowledgeBases:
         await self.select(made.id)
 
     async def _delete(self, kb: KnowledgeBase) -> None:
+        if not await may_change(self._visitor):
+            return
         if not await confirmed(f"Delete the knowledge base {kb.name}?", loss(kb), "Delete"):
             return
         with suppress(NotFound):  # somebody else was faster

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from nicegui import events, ui
 
 from readahead_platform.web.elements import block, text, toast
+from readahead_platform.web.permission import may_change
 from readahead_platform.web.visitor import Visitor
 from readahead_retrieval.errors import RetrievalError
 from readahead_retrieval.types import StoredFile
@@ -38,6 +39,9 @@ class Upload:
         self._drop.visible = self._queue.visible = visible
 
     async def _store(self, event: events.UploadEventArguments) -> None:
+        if not await may_change(self._visitor):
+            self._queue.run_method("removeUploadedFiles")
+            return
         library, file = self._visitor.context.library, event.file
         try:
             stored = await library.save_file(self._visitor.tenant, file.name, file.iterate())

@@ -11,6 +11,7 @@ from readahead_platform.gateway.llm_client import UpstreamAnswer
 from readahead_platform.packs.builder import Keeping
 from readahead_platform.packs.pack_size import unless_too_large
 from readahead_platform.web.elements import block, toast
+from readahead_platform.web.permission import may_change
 from readahead_platform.web.visitor import Visitor
 from readahead_platform.web.wording import can_be_read_ahead, is_being_read_ahead, whole_text_line
 from readahead_retrieval.errors import NotFound
@@ -69,6 +70,8 @@ class WholeText:
 
     async def _read(self) -> None:
         assert self._kb is not None
+        if not await may_change(self._visitor):
+            return
         try:
             answer = await self._visitor.context.packs.build(self._visitor.tenant, self._kb, Keeping())
             unless_too_large(answer, self._kb.name)
