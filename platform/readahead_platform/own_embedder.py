@@ -56,7 +56,15 @@ async def own_embedder(path: Path, settings: ServingSettings) -> AsyncIterator[E
         ModelLoadError: The folder holds none.
     """
     threads = len(os.sched_getaffinity(0))
-    model = await EmbeddingModel.start(path.name, path, threads=threads, dtype=settings.dtype, stall_s=_STALL_S)
+    model = await EmbeddingModel.start(
+        path.name,
+        path,
+        threads=threads,
+        dtype=settings.dtype,
+        stall_s=_STALL_S,
+        kernels=settings.kernels,
+        kernels_dir=settings.kernels_dir,
+    )
     try:
         yield OwnEmbedder(model)
     finally:

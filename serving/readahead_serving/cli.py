@@ -202,6 +202,8 @@ async def _load_embedding(settings: ServingSettings, path: Path | None, models: 
             threads=settings.embedding_threads,
             dtype=settings.dtype,
             stall_s=settings.embedding_stall_s,
+            kernels=settings.kernels,
+            kernels_dir=settings.kernels_dir,
         )
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+
+from readahead_serving.embedding_attention import Attend, Texts, choose_attention
+from readahead_serving.kernels.library import Kernels
 
 _FAMILIES = {"BertModel": False, "RobertaModel": True, "XLMRobertaModel": True}
 """By class, whether positions are counted from behind the padding token's id."""
@@ -23,24 +26,11 @@ half a megabyte for it, for each number of rows that it meets."""
 _LARGE_ROW_STEP = 128
 
 
-class Run(NamedTuple):
-    """Sequences of one length, which attend in one call and without a mask."""
-
-    start: int
-    """Row of the first token."""
-    texts: int
-    length: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.texts * self.length
-
-
-def runs_of(batch: Sequence[Sequence[int]]) -> list[Run]:
+def runs_of(batch: Sequence[Sequence[int]]) -> list[Texts]:
     """Runs of a batch whose sequences of one length stand side by side."""
     runs, at = [], 0
     for length, equal in groupby(map(len, batch)):
-        runs.append(Run(at, sum(1 for _ in equal), length))
+        runs.append(Texts(at, sum(1 for _ in equal), length))
         at = runs[-1].end
     return runs
 
@@ -88,24 +78,20 @@ class _Layer:
         self._down = _Linear(module.output.dense.weight, module.output.dense.bias, dtype)
         self._norm = _Norm(module.output.LayerNorm, dtype)
 
-    def __call__(self, x: Tensor, runs: Sequence[Run]) -> Tensor:
-        attended = self._attend(self._into_attention.plain(x), runs, torch.zeros_like(x))
+    def __call__(self, x: Tensor, attend: Attend) -> Tensor:
+        parts = self._into_attention.plain(x).view(len(x), 3, self._heads, -1)
+        attended = attend(parts[:, 0], parts[:, 1], parts[:, 2])
         x = self._attention_norm(self._out_of_attention.plus(attended, x))
         return self._norm(self._down.plus(self._up.gelu(x), x))
-
-    def _attend(self, queries_keys_values: Tensor, runs: Sequence[Run], into: Tensor) -> Tensor:
-        for run in runs:
-            rows = queries_keys_values[run.start : run.end].view(run.texts, run.length, 3, self._heads, -1)
-            query, key, value = rows.permute(2, 0, 3, 1, 4)
-            found = F.scaled_dot_product_attention(query, key, value)
-            into[run.start : run.end] = found.transpose(1, 2).reshape(run.end - run.start, -1)
-        return into
 
 
 class BertEncoder:
     """The hidden states of a transformers model of BERT's kind, which is no longer needed afterwards."""
 
-    def __init__(self, model: Any, dtype: torch.dtype) -> None:
+    def __init__(self, model: Any, dtype: torch.dtype, kernels: Kernels | None = None) -> None:
+        self._heads: int = model.config.num_attention_heads
+        self._dim: int = model.config.hidden_size // self._heads
+        self._attention = choose_attention(kernels, self._dim)
         own = model.embeddings
         self._words = own.word_embeddings.weight.detach().to(dtype)
         places = own.position_embeddings.weight + own.token_type_embeddings.weight[0]  # texts have one type of token
@@ -123,14 +109,15 @@ class BertEncoder:
         absolute = getattr(config, "position_embedding_type", "absolute") in (None, "absolute")
         return bool(absolute and config.hidden_act == "gelu" and not getattr(config, "is_decoder", False))
 
-    def __call__(self, batch: Sequence[Sequence[int]], runs: Sequence[Run]) -> Tensor:
+    def __call__(self, batch: Sequence[Sequence[int]], runs: Sequence[Texts]) -> Tensor:
         """Hidden states of a batch's tokens, (at least its tokens, width); rows behind the last mean nothing."""
         tokens = [token for sequence in batch for token in sequence]
         places = [place for sequence in batch for place in range(len(sequence))]
         beyond = [0] * (_rows(len(tokens)) - len(tokens))
         x = self._norm(self._words[torch.tensor(tokens + beyond)] + self._places[torch.tensor(places + beyond)])
+        attend = self._attention(runs, self._heads, self._dim, x.dtype)
         for layer in self._layers:
-            x = layer(x, runs)
+            x = layer(x, attend)
         return x
 
 

@@ -13,6 +13,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from readahead_serving.embedding_bert import BertEncoder, runs_of
+from readahead_serving.kernels.library import Kernels
 
 _REVISION_DIGITS = 12
 _POOLED_BY_ITSELF = frozenset({"Pooling", "Dense", "Normalize"})
@@ -26,9 +27,10 @@ class Encoder:
         path: The model's folder.
         threads: Compute threads. One leaves the other cores to the engine, whose small operations wait for each other.
         bfloat16: Compute in bfloat16 where the processor knows it (AMX, AVX-512 BF16); elsewhere float32 wins.
+        kernels: Attend by these.
     """
 
-    def __init__(self, path: Path, *, threads: int, bfloat16: bool) -> None:
+    def __init__(self, path: Path, *, threads: int, bfloat16: bool, kernels: Kernels | None = None) -> None:
         torch.set_num_threads(threads)
         use_bfloat16 = bfloat16 and (torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
         with ThreadPoolExecutor(1) as beside:  # reading the file twice costs a fraction of a second, but not twice
@@ -37,7 +39,7 @@ class Encoder:
             self.revision = revision.result()
         self.dimension = int(model.get_embedding_dimension())
         self.max_length = int(model.max_seq_length)
-        self._compute = _choose(model, torch.bfloat16 if use_bfloat16 else torch.float32)
+        self._compute = _choose(model, torch.bfloat16 if use_bfloat16 else torch.float32, kernels)
 
     def embed(self, batch: Sequence[Sequence[int]]) -> bytes:
         """Vectors of token id sequences, special tokens included, as float32 bytes: (sequences, dimension)."""
@@ -48,11 +50,11 @@ class Encoder:
 _Compute = Callable[[Sequence[Sequence[int]]], Tensor]
 
 
-def _choose(model: SentenceTransformer, dtype: torch.dtype) -> _Compute:
+def _choose(model: SentenceTransformer, dtype: torch.dtype, kernels: Kernels | None) -> _Compute:
     first, *rest = model
     inner = getattr(first, "auto_model", None)
     if BertEncoder.computes(inner) and all(type(module).__name__ in _POOLED_BY_ITSELF for module in rest):
-        return _Unpadded(BertEncoder(inner, dtype), rest)
+        return _Unpadded(BertEncoder(inner, dtype, kernels), rest)
     return _Padded(model.to(dtype))
 
 

@@ -16,6 +16,7 @@ import msgspec
 from readahead_serving.backends.watchdog import Watchdog
 from readahead_serving.embedding_worker import LENGTH, Failed, Hello, Vectors, encode_frame
 from readahead_serving.errors import EngineUnavailable, GenerationFailed, ModelLoadError
+from readahead_serving.kernels.build import KernelChoice
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ class EmbeddingProcess:
         path: The model's folder.
         threads: Compute threads of the process.
         dtype: "bfloat16" is used where the processor is fast at it.
+        kernels: Which compiled kernels attend, where any do.
+        kernels_dir: Where those are kept.
         stall_s: Seconds that a batch may take, after which the process is killed and started again. In the later half
             of them the process is not ready.
         module: What the process runs.
@@ -54,9 +57,12 @@ class EmbeddingProcess:
         threads: int,
         dtype: Literal["bfloat16", "float32"],
         stall_s: float,
+        kernels: KernelChoice = "off",
+        kernels_dir: Path = Path(),
         module: str = WORKER_MODULE,
     ) -> None:
-        self._command = [sys.executable, "-m", module, str(path), str(threads), dtype]
+        folder = str(kernels_dir.expanduser())
+        self._command = [sys.executable, "-m", module, str(path), str(threads), dtype, kernels, folder]
         self._stall_s = stall_s
         self._computing = False
         self._watchdog = Watchdog(stall_s / 2, stall_s, lambda: self._computing)

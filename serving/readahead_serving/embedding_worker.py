@@ -16,6 +16,8 @@ from typing import IO, Any
 
 import msgspec
 
+from readahead_serving.kernels.build import KernelChoice
+
 logger = logging.getLogger(__name__)
 
 LENGTH = struct.Struct("<I")
@@ -56,16 +58,20 @@ def _read_batch(stream: IO[bytes]) -> list[list[int]] | None:
     return msgspec.msgpack.decode(stream.read(LENGTH.unpack(head)[0]), type=list[list[int]])
 
 
-def main(path: str, threads: str, dtype: str) -> None:
+def main(path: str, threads: str, dtype: str, kernels: str, kernels_dir: str) -> None:
     """Serves batches until standard input ends."""
     for which in (signal.SIGINT, signal.SIGTERM):
         signal.signal(which, signal.SIG_IGN)  # a group's signal: the server drains first, then closes our input
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints must not land among the frames
     try:
-        from readahead_serving.embedding_encoder import Encoder  # torch: whoever only speaks to us needs none
+        # With torch: whoever only speaks to us needs none.
+        from readahead_serving.embedding_encoder import Encoder
+        from readahead_serving.kernels.opening import open_kernels
 
-        encoder = Encoder(Path(path), threads=int(threads), bfloat16=dtype == "bfloat16")
+        opened = open_kernels(msgspec.convert(kernels, KernelChoice), Path(kernels_dir))
+        bfloat16 = dtype == "bfloat16"
+        encoder = Encoder(Path(path), threads=int(threads), bfloat16=bfloat16, kernels=opened.kernels)
     except Exception as error:  # a damaged model folder fails in any way it likes; the server says so in one line
         logger.debug("Loading failed", exc_info=True)
         sink.write(encode_frame(Failed(message=f"{path}: {error}")))

@@ -19,6 +19,7 @@ import tokenizers
 
 from readahead_serving.embedding_process import EmbeddingProcess
 from readahead_serving.errors import EngineBusy, EngineUnavailable, GenerationFailed, ModelLoadError
+from readahead_serving.kernels.build import KernelChoice
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +72,15 @@ class EmbeddingModel:
 
     @classmethod
     async def start(
-        cls, name: str, path: Path, *, threads: int, dtype: Literal["bfloat16", "float32"], stall_s: float
+        cls,
+        name: str,
+        path: Path,
+        *,
+        threads: int,
+        dtype: Literal["bfloat16", "float32"],
+        stall_s: float,
+        kernels: KernelChoice = "off",
+        kernels_dir: Path = Path(),
     ) -> EmbeddingModel:
         """Starts the model's process and waits until it has loaded.
 
@@ -81,12 +90,17 @@ class EmbeddingModel:
             threads: Compute threads.
             dtype: "bfloat16" is used where the processor is fast at it.
             stall_s: Seconds that a batch may take before the process counts as hung and is replaced.
+            kernels: Which compiled kernels attend, where any do.
+            kernels_dir: Where those are kept.
 
         Raises:
             ModelLoadError: The folder holds no sentence-transformers model with a tokenizer.json.
         """
         tokenizer = await asyncio.to_thread(_load_tokenizer, path / "tokenizer.json")
-        model = cls(name, EmbeddingProcess(path, threads=threads, dtype=dtype, stall_s=stall_s), tokenizer)
+        process = EmbeddingProcess(
+            path, threads=threads, dtype=dtype, stall_s=stall_s, kernels=kernels, kernels_dir=kernels_dir
+        )
+        model = cls(name, process, tokenizer)
         try:
             hello = await model._process.loaded()
         except BaseException:

@@ -16,6 +16,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from readahead_serving.embedding_bert import BertEncoder
 from readahead_serving.embedding_encoder import Encoder
+from readahead_serving.kernels.build import Level
+from tests.serving.kernel_levels import LEVELS, kernels_of
 
 WORDS = 50
 BATCH = [[5, 9, 7], [4, *range(10, 45), 6], [5, 8, 7], [3, 2], [9] * 60, [11, 12, 13, 14]]
@@ -89,11 +91,16 @@ def passages(minilm_path: Path) -> tuple[list[list[int]], npt.NDArray[np.float32
 
 
 @pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize("level", [None, *LEVELS])
 def test_vectors_of_the_default_model_are_float32s_by_cosine(
-    bfloat16: bool, minilm_path: Path, passages: tuple[list[list[int]], npt.NDArray[np.float32]]
+    level: Level | None,
+    bfloat16: bool,
+    minilm_path: Path,
+    passages: tuple[list[list[int]], npt.NDArray[np.float32]],
 ) -> None:
     batch, expected = passages
-    rows = rows_of(Encoder(minilm_path, threads=1, bfloat16=bfloat16), batch)
+    kernels = None if level is None else kernels_of(level)
+    rows = rows_of(Encoder(minilm_path, threads=1, bfloat16=bfloat16, kernels=kernels), batch)
     cosines = (rows * expected).sum(axis=1) / np.linalg.norm(rows, axis=1)
     assert cosines.min() >= (0.999 if bfloat16 else 0.999999)
 
