@@ -111,8 +111,13 @@ async def test_a_model_that_is_away_is_waited_for_while_the_old_index_answers(tm
         assert now.revision == disabled.revision, "its text is the same, and packs of it are"
 
 
-async def test_what_waited_for_an_index_when_the_model_changed_is_embedded_anew(tmp_path: Path) -> None:
+async def test_what_waited_for_an_index_or_had_lost_its_file_is_embedded_anew_too(tmp_path: Path) -> None:
     held = await ingested(tmp_path / "home")
+    async with opened(tmp_path / "home") as library:
+        path = await library.files.path(TENANT, held["hotels.pdf"].file_id)
+        await asyncio.to_thread(path.write_bytes, b"%PDF-1.7 and no more")
+        await library.jobs.refresh(TENANT, "k", everything=True)
+        await job_of(library, held["hotels.pdf"], lambda job: job.document.state is DocumentState.FAILED)
     with sqlite3.connect(tmp_path / "home" / "readahead.db") as database:
         database.execute("update documents set state = 'indexing', published = 0 where name = 'pumps.pdf'")
     database.close()
@@ -153,17 +158,6 @@ async def test_chunks_are_cut_anew_for_another_window_from_the_pages_that_were_r
     async with opened(home, Narrow()) as library:  # once is enough
         assert [chunk.id for chunk in await library.chunks.list(TENANT, document.id)] == [chunk.id for chunk in cut]
         assert [job.document.state for job in await library.jobs.list(TENANT)] == [DocumentState.SEARCHABLE]
-
-
-async def test_smaller_chunks_in_the_settings_are_cut_of_every_document(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    held = await ingested(home)
-    embedder = TermEmbedder()
-    async with opened(home, embedder, chunk_tokens=16) as library:
-        for document in held.values():
-            await job_of(library, document, lambda job: job.document.finished)
-        assert sum([d.chunks for d in await library.list_documents(TENANT, "k")]) > len(held)
-        assert await found(library) == BOTH
 
 
 async def test_what_stands_within_what_was_disabled_stays_out_of_answers_however_it_is_cut(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ async def renew(session: AsyncSession, model: str, cut: Cut) -> None:
     for start in range(0, len(due), SLICE):
         batch = DocumentRow.id.in_(due[start : start + SLICE])
         for row in (await session.scalars(select(DocumentRow).where(batch))).all():
+            await rereads.drop_of(session, row.id)
             reading = await rereads.begin_from_pages(session, row)
             await jobs.enqueue(session, reading.id)
 
@@ -41,7 +42,10 @@ async def _left_behind(session: AsyncSession, model: str) -> list[str]:
 
 
 async def _due(session: AsyncSession, model: str, cut: Cut) -> list[str]:
-    """Searchable documents that another model embedded, or that were cut otherwise, and that have no new reading."""
+    """Searchable documents that another model embedded, or that were cut otherwise, and that have no new reading, or
+    one whose file is at fault."""
+    at_fault = and_(DocumentRow.state == DocumentState.FAILED, ~DocumentRow.error_retryable, ~DocumentRow.shares_pages)
+    underway = select(DocumentRow.rereads).where(DocumentRow.rereads.is_not(None), ~at_fault)
     usual = cut.mark(None, None)
     chosen = and_(
         DocumentRow.state == DocumentState.SEARCHABLE,
@@ -50,7 +54,7 @@ async def _due(session: AsyncSession, model: str, cut: Cut) -> list[str]:
             DocumentRow.embedding_model != model,
             DocumentRow.cut != usual,  # not those without one: they are older than that it is kept
         ),
-        DocumentRow.id.not_in(select(DocumentRow.rereads).where(DocumentRow.rereads.is_not(None))),
+        DocumentRow.id.not_in(underway),
     )
     columns = (
         DocumentRow.id,

@@ -96,6 +96,11 @@ async def drop(session: AsyncSession, reading_id: str) -> None:
     await session.execute(delete(DocumentRow).where(DocumentRow.id == reading_id))
 
 
+async def drop_of(session: AsyncSession, document_id: str) -> None:
+    """As `drop`, of the document's reading, if any."""
+    await session.execute(delete(DocumentRow).where(DocumentRow.rereads == document_id))
+
+
 async def follow(session: AsyncSession, row: DocumentRow) -> None:
     """The document has another file's name now, of the same bytes."""
     values = {"file_id": row.file_id, "name": row.name}
