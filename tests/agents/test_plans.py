@@ -128,6 +128,13 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
             "Compare the fee of a boat of up to 10 m and of up to 12 m.",
             ("the fee of a boat of up to 10 m", "the fee of a boat of up to 12 m"),
         ),
+        (
+            "Compare the fee of a boat of up to 10 m and of a boat of up to 12 m for a week in summer.",
+            (
+                "the fee of a boat of up to 10 m for a week in summer",
+                "the fee of a boat of up to 12 m for a week in summer",
+            ),
+        ),
         ("Compare the fee of a boat of 10 m with 12 m.", ("the fee of a boat of 10 m", "the fee of a boat of 12 m")),
         (
             "Compare the price of the small boat to the large boat.",

@@ -61,13 +61,18 @@ class Kind:
 
 def asked_kind(question: str) -> Kind | None:
     """None where the question's words tell no kind."""
-    if _ASKS_VALUE.search(question):
+    if asks_value(question):
         return Kind(_holds_value, LACKS_VALUE)
     if _ASKS_WHO.search(question):
         return Kind(lambda text: _names_another(text, question), LACKS_KIND)
     shapes = ((_ASKS_DATE, _DATE), (_ASKS_WHERE, _PLACE), (_ASKS_COUNT, _COUNT))
     shape = next((held for asked, held in shapes if asked.search(question)), None)
     return None if shape is None else Kind(lambda text: shape.search(text) is not None, LACKS_KIND)
+
+
+def asks_value(question: str) -> bool:
+    """Whether it asks for the value of a measure: "what is the span"."""
+    return _ASKS_VALUE.search(question) is not None
 
 
 def _holds_value(text: str) -> bool:

@@ -1,8 +1,9 @@
-"""The second side of a comparison in full: "the limit in zone A with zone B" compares two limits."""
+"""The sides of a comparison in full: "the limit in zone A with zone B" compares two limits."""
 
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 _THAT = re.compile(r"(?:that|those|the ones?) (?=(?:of|in|for|at|from|on|with)\s)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s,;()]+")
@@ -10,10 +11,14 @@ _ARTICLES = frozenset({"a", "an", "the", "its", "their", "our", "this", "these",
 _VALUE = re.compile(r"\d[\d.,]*\s?(?P<unit>%|[^\W\d]+)?$")
 
 
-def in_full(left: str, right: str) -> str:
-    """The right side with what it leaves out and the left one says: as it is, where nothing seems to be left out."""
+def in_full(left: str, right: str) -> tuple[str, str]:
+    """The sides, each with what it leaves out and the other says: as they are, where nothing seems to be left out."""
     said = _THAT.match(right)
     right = right[said.end() :] if said is not None else right
+    return f"{left}{_behind_value(left, right)}", _begun(left, right)
+
+
+def _begun(left: str, right: str) -> str:
     for cut in (_at_first_word(left, right), _at_value(left, right), _at_article(left, right)):
         if cut:
             return f"{left[:cut]}{right}"
@@ -25,8 +30,14 @@ def _at_first_word(left: str, right: str) -> int:
     first = _WORD.match(right)
     if first is None or first.group().lower() in _ARTICLES or first.group()[0].isdigit():
         return 0
-    places = [word.start() for word in _WORD.finditer(left) if word.group().lower() == first.group().lower()]
-    return places[-1] if places else 0
+    begins = [word.start() for word in _WORD.finditer(left) if word.group().lower() == first.group().lower()]
+    return max(begins, key=lambda begin: (_alike(left[begin:], right), begin), default=0)
+
+
+def _alike(one: str, other: str) -> int:
+    """Words that both begin with."""
+    pairs = zip(_WORD.findall(one.lower()), _WORD.findall(other.lower()), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _at_value(left: str, right: str) -> int:
@@ -37,6 +48,15 @@ def _at_value(left: str, right: str) -> int:
     unit = re.escape(value.group("unit") or "")
     places = [match.start() for match in re.finditer(rf"(?<![\w.,])\d[\d.,]*\s?{unit}(?!\w)", left)]
     return places[-1] if places else 0
+
+
+def _behind_value(left: str, right: str) -> str:
+    """What stands behind the right side's value and holds for the left one too: "10 m and 12 m in summer"."""
+    last = re.search(r"\d[\d.,]*\s?(?P<unit>%|[^\W\d]+)$", left)
+    if last is None:
+        return ""
+    value = re.search(rf"(?<![\w.,])\d[\d.,]*\s?{re.escape(last.group('unit'))}(?!\w)", right)
+    return right[value.end() :] if value is not None else ""
 
 
 def _at_article(left: str, right: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from readahead_agents.answering.kinds import asks_value
 from readahead_agents.planning.elided import in_full
 from readahead_agents.text import words
 
@@ -35,10 +36,11 @@ _SIDES = (
     re.compile(r"\b(?:better|\w+er|more \w+)[,:]?\s+(.+?)\s+or\s+(.+)", re.I | re.S),
     re.compile(r"(.+?)(?:와|과|하고)\s*(.+?)(?:의|를|을)?\s*(?:비교|차이)", re.S),
 )
-MAX_SIDE_WORDS = 14
+MAX_SIDE_WORDS = 20
 MAX_COMPARISON_CHARS = 1_000
 """A longer text is not looked through for sides: the patterns take time with the square of its length."""
 _WORD = re.compile(r"\w[\w'’-]*")
+_CLAUSE = re.compile(r"(?:wh|how)", re.I)
 _LINKS = frozenset({"between", "among", "than"})
 _TAIL = re.compile(r"[\s?.!,;:]+$")
 
@@ -58,7 +60,7 @@ def compared_sides(question: str) -> tuple[str, str] | None:
     for pattern in _SIDES:
         if match := pattern.search(question):
             left, right = (_TAIL.sub("", side.strip()) for side in match.groups())
-            right = in_full(left, right)
+            left, right = in_full(left, right)
             if all(0 < len(side.split()) <= MAX_SIDE_WORDS for side in (left, right)):
                 return left, right
     return None
@@ -68,4 +70,6 @@ def question_about(side: str, sides: Sequence[str], question: str) -> str:
     """One side of a comparison as a question of its own, with what the two are compared in."""
     inside = words(" ".join(sides))
     rest = [word for word in _WORD.findall(question) if words(word) - inside - _LINKS and not _ANALYSIS.search(word)]
-    return f"What about {side} ({' '.join(rest)})?" if rest else f"What about {side}?"
+    is_value = asks_value(f"What is {side}") and not _CLAUSE.match(side)
+    asked = f"What is {side}" if is_value else f"What about {side}"
+    return f"{asked} ({' '.join(rest)})?" if rest else f"{asked}?"
