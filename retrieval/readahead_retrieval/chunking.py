@@ -7,38 +7,18 @@ continues. Its spans say exactly where its text stands: joined, they give the te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
 
-from readahead_retrieval.sentences import sentence_spans
+from readahead_retrieval.chunk_units import CELL_SEPARATOR, Kind, Unit, units_of
 from readahead_retrieval.tokens import TokenCounter
-from readahead_retrieval.types import Chunk, Page, PageQuality, PageSpan
+from readahead_retrieval.types import Chunk, Page, PageSpan
 
-CELL_SEPARATOR = " | "
 PATH_SEPARATOR = " › "
 
 _MAX_BETWEEN_PAGES = 40
 """Tokens of running lines between the rows of a table that goes on over the page."""
-
-_Kind = Literal["heading", "row", "prose"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """What is never divided: a sentence, a row, a heading; or a piece of one that is longer than a chunk."""
-
-    index: int
-    """In the document."""
-    kind: _Kind
-    text: str
-    span: PageSpan
-    tokens: int
-    new_line: bool
-    """It begins a paragraph."""
-    level: int = 0
-    """Of a heading."""
 
 
 def chunk_pages(pages: Sequence[Page], counter: TokenCounter, *, max_tokens: int, overlap_tokens: int) -> list[Chunk]:
@@ -71,7 +51,7 @@ class Chunker:
 
     def add(self, pages: Sequence[Page]) -> list[Chunk]:
         """The chunks that are complete with these pages."""
-        for unit in _units(pages, self._counter, self._unit_tokens, self._units):
+        for unit in units_of(pages, self._counter, self._unit_tokens, self._units):
             self._drafts.add(unit)
             self._units += 1
         return self._drafts.taken()
@@ -82,71 +62,6 @@ class Chunker:
         return self._drafts.taken()
 
 
-def _units(pages: Sequence[Page], counter: TokenCounter, max_tokens: int, index: int) -> Iterator[_Unit]:
-    """Numbered from `index` on."""
-    for page in pages:
-        if page.quality is PageQuality.GARBAGE:
-            continue
-        for kind, level, spans in _runs(page):
-            for position, (start, end) in enumerate(_fitting(page.text, spans, counter, max_tokens)):
-                text = page.text[start:end]
-                # Counted with the white space before it, which byte-level vocabularies make part of the first token.
-                tokens = counter.count(f" {text}" if position else f"\n{text}")
-                yield _Unit(index, kind, text, PageSpan(page.number, start, end), tokens, position == 0, level)
-                index += 1
-
-
-def _runs(page: Page) -> Iterator[tuple[_Kind, int, list[tuple[int, int]]]]:
-    """Each line of a page: what it is, its level as a heading, and its indivisible parts."""
-    headings = {heading.start: heading for heading in page.headings}
-    for start, end in _lines(page.text):
-        line = page.text[start:end]
-        heading = headings.get(start)
-        if heading is not None:
-            yield "heading", heading.level, [(start, end)]
-        elif CELL_SEPARATOR in line:
-            yield "row", 0, [(start, end)]
-        else:
-            yield "prose", 0, [(start + left, start + right) for left, right in sentence_spans(line)]
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for line in text.split("\n"):
-        end = start + len(line)
-        left, right = start + len(line) - len(line.lstrip()), start + len(line.rstrip())
-        if right > left:
-            yield left, right
-        start = end + 1
-
-
-def _fitting(
-    text: str, spans: Sequence[tuple[int, int]], counter: TokenCounter, max_tokens: int
-) -> Iterator[tuple[int, int]]:
-    """The spans, those that are too long cut between words and, where a word is too long, inside it."""
-    for start, end in spans:
-        while end - start > 1 and counter.count(text[start:end]) > max_tokens:
-            cut = _longest_fit(text, start, end, counter, max_tokens)
-            yield start, cut
-            start = cut + len(text[cut:end]) - len(text[cut:end].lstrip())
-        yield start, end
-
-
-def _longest_fit(text: str, start: int, end: int, counter: TokenCounter, max_tokens: int) -> int:
-    low, step = start + 1, 2 * max_tokens  # one character is taken even where it exceeds the limit
-    while low + step < end and counter.count(text[start : low + step]) <= max_tokens:
-        low, step = low + step, 2 * step
-    high = min(low + step, end - 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if counter.count(text[start:middle]) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    space = text.rfind(" ", start, low + 1)
-    return start + len(text[start : space if space > start else low].rstrip())
-
-
 @dataclass(slots=True)
 class _Draft:
     """A chunk being filled."""
@@ -154,11 +69,11 @@ class _Draft:
     heading: str
     tokens: int
     """Of the heading and the units."""
-    units: list[_Unit] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
     repeated: int = 0
     """Leading units that the chunk before holds too."""
 
-    def put(self, unit: _Unit) -> None:
+    def put(self, unit: Unit) -> None:
         self.units.append(unit)
         self.tokens += unit.tokens
 
@@ -174,12 +89,12 @@ class _Table:
     """The table that rows belong to, which a page may interrupt with its footer, its number and its header."""
 
     def __init__(self) -> None:
-        self.header: _Unit | None = None
-        self._last: _Unit | None = None
+        self.header: Unit | None = None
+        self._last: Unit | None = None
         self._between = 0
         """Tokens since the last row that are no row."""
 
-    def see(self, unit: _Unit) -> bool:
+    def see(self, unit: Unit) -> bool:
         """Takes the next unit; whether it is a row that goes on with a table of the page before."""
         if unit.kind != "row":
             self._between += unit.tokens if unit.kind == "prose" else _MAX_BETWEEN_PAGES + 1
@@ -193,7 +108,7 @@ class _Table:
             self.header = unit
         return goes_on
 
-    def _is_next_page(self, last: _Unit, row: _Unit) -> bool:
+    def _is_next_page(self, last: Unit, row: Unit) -> bool:
         """Rows of another width, or the same header again, begin a table of their own."""
         header = self.header
         return (
@@ -211,12 +126,12 @@ class _Drafts:
         self._counter = counter
         self._max_tokens = max_tokens
         self._overlap_tokens = overlap_tokens
-        self._path: list[_Unit] = []
+        self._path: list[Unit] = []
         self._table = _Table()
         self._draft = self._new_draft(())
         self._chunks: list[Chunk] = []
 
-    def add(self, unit: _Unit) -> None:
+    def add(self, unit: Unit) -> None:
         goes_on = self._table.see(unit)
         if unit.kind == "heading":
             self._begin_section(unit)
@@ -226,7 +141,7 @@ class _Drafts:
             self._repeat_header(unit)
         self._draft.put(unit)
 
-    def _repeat_header(self, row: _Unit) -> None:
+    def _repeat_header(self, row: Unit) -> None:
         """Before the first row on a page, where the draft does not hold it and there is room for both."""
         for header in self._overlap(row):
             held = any(unit.index == header.index for unit in self._draft.units)
@@ -238,10 +153,10 @@ class _Drafts:
         chunks, self._chunks = self._chunks, []
         return chunks
 
-    def _fits(self, unit: _Unit) -> bool:
+    def _fits(self, unit: Unit) -> bool:
         return self._draft.tokens + unit.tokens <= self._max_tokens
 
-    def _begin_section(self, heading: _Unit) -> None:
+    def _begin_section(self, heading: Unit) -> None:
         while self._path and self._path[-1].level >= heading.level:
             self._path.pop()
         draft = self._draft
@@ -253,7 +168,7 @@ class _Drafts:
             self._draft = self._new_draft(self._path)
         self._path.append(heading)
 
-    def _begin_chunk(self, unit: _Unit) -> None:
+    def _begin_chunk(self, unit: Unit) -> None:
         """Closes the draft and opens the next with what belongs before `unit` there."""
         units = self._draft.units
         headings = _trailing(units, "heading") if self._draft.has_body else []
@@ -270,17 +185,17 @@ class _Drafts:
         else:
             self._keep_headings(headings)
 
-    def _keep_headings(self, headings: Sequence[_Unit]) -> None:
+    def _keep_headings(self, headings: Sequence[Unit]) -> None:
         """Headings too long to stand before the next unit become a chunk of their own: no text is dropped."""
         if headings:
             self._chunks.append(Chunk(_joined_text(headings), _joined_spans(headings), ""))
 
-    def _overlap(self, unit: _Unit) -> list[_Unit]:
+    def _overlap(self, unit: Unit) -> list[Unit]:
         if unit.kind == "row":
             header = self._table.header
             repeatable = header is not None and header.index != unit.index and header.tokens <= self._max_tokens // 3
             return [header] if header is not None and repeatable else []
-        kept: list[_Unit] = []
+        kept: list[Unit] = []
         left = self._overlap_tokens
         for member in reversed(_trailing(self._draft.units, "prose")):
             left -= member.tokens
@@ -294,11 +209,11 @@ class _Drafts:
             self._chunks.append(self._draft.chunk())
         self._draft = self._new_draft(self._path)
 
-    def _new_draft(self, path: Sequence[_Unit]) -> _Draft:
+    def _new_draft(self, path: Sequence[Unit]) -> _Draft:
         heading = self._path_text(path)
         return _Draft(heading, self._counter.count(f"{heading}\n") if heading else 0)
 
-    def _path_text(self, path: Sequence[_Unit]) -> str:
+    def _path_text(self, path: Sequence[Unit]) -> str:
         """The innermost headings, as many as a quarter of the chunk holds."""
         kept = ""
         for heading in reversed(path):
@@ -309,14 +224,14 @@ class _Drafts:
         return kept
 
 
-def _trailing(units: Sequence[_Unit], kind: _Kind) -> list[_Unit]:
+def _trailing(units: Sequence[Unit], kind: Kind) -> list[Unit]:
     first = len(units)
     while first and units[first - 1].kind == kind:
         first -= 1
     return list(units[first:])
 
 
-def _joined_text(units: Sequence[_Unit]) -> str:
+def _joined_text(units: Sequence[Unit]) -> str:
     parts = [units[0].text]
     for previous, unit in pairwise(units):
         touches = previous.span.page == unit.span.page and previous.span.end == unit.span.start
@@ -325,7 +240,7 @@ def _joined_text(units: Sequence[_Unit]) -> str:
     return "".join(parts)
 
 
-def _joined_spans(units: Sequence[_Unit]) -> tuple[PageSpan, ...]:
+def _joined_spans(units: Sequence[Unit]) -> tuple[PageSpan, ...]:
     spans = [units[0].span]
     for previous, unit in pairwise(units):
         last = spans[-1]
