@@ -181,7 +181,7 @@ async def ingest(gateway: GatewayContext, path: Path) -> tuple[Document, dict[st
             while block := await asyncio.to_thread(file.read, 1 << 18):
                 yield block
 
-    file = await gateway.library.save_file(DEFAULT_TENANT, path.name, blocks())
+    file = await gateway.library.files.save(DEFAULT_TENANT, path.name, blocks())
     document = await gateway.library.add_document(DEFAULT_TENANT, "facts", file.id)
     stages: dict[str, float] = {}
     state, since = document.state.value, time.monotonic()

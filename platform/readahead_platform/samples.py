@@ -27,10 +27,10 @@ async def ingest_samples(
         The documents as they ended: searchable, or failed with a reason.
     """
     kb = await _samples_kb(library, tenant)
-    uploaded = {file.sha256: file.id for file in await library.list_files(tenant)}
+    uploaded = {file.sha256: file.id for file in await library.files.list(tenant)}
     queued = []
     for path, digest in await asyncio.to_thread(_pdfs, folder):
-        file_id = uploaded.get(digest) or (await library.save_file(tenant, path.name, _parts(path))).id
+        file_id = uploaded.get(digest) or (await library.files.save(tenant, path.name, _parts(path))).id
         queued.append(await library.add_document(tenant, kb.id, file_id))
     documents = await asyncio.gather(*(_finished(library, tenant, document, on_change) for document in queued))
     await _remove_replaced(library, tenant, kb, documents)

@@ -96,7 +96,7 @@ async def grep(
     for document in await library.list_documents(tenant, kb):
         if document.state is not DocumentState.SEARCHABLE:
             continue
-        pages = await library.visible_pages(tenant, document.id)
+        pages = await library.texts.visible_pages(tenant, document.id)
         matches = await asyncio.to_thread(_first, pattern.matches(pages, deadline), wanted + 1 - len(found))
         found += (DocumentMatch(document, match) for match in matches)
         if len(found) > wanted or time.monotonic() > deadline:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Self
 
 from readahead_retrieval.batch_desk import Batches
@@ -14,6 +13,7 @@ from readahead_retrieval.citation import Citer
 from readahead_retrieval.embedders.prefixed import prepared
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import KnowledgeBaseExpired
+from readahead_retrieval.file_desk import Files
 from readahead_retrieval.ingest.intake import Intake, NewFile
 from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
@@ -24,13 +24,13 @@ from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.rerank import Reranker, reranker
 from readahead_retrieval.search import Candidate, Searcher
 from readahead_retrieval.settings import RetrievalSettings
-from readahead_retrieval.store import attachments, documents, files, knowledge_bases, pages, texts
+from readahead_retrieval.store import attachments, documents, knowledge_bases
 from readahead_retrieval.store.blobs import Blobs
 from readahead_retrieval.store.home import Home, HomeLock
 from readahead_retrieval.store.migrate import migrate
-from readahead_retrieval.store.names import clean_file_name, new_id
 from readahead_retrieval.store.seal import Seal
 from readahead_retrieval.store.session import Database, sqlite_url
+from readahead_retrieval.text_desk import Texts
 from readahead_retrieval.tokens import PortableCounter
 from readahead_retrieval.types import (
     Attachment,
@@ -38,12 +38,8 @@ from readahead_retrieval.types import (
     Box,
     Citation,
     Document,
-    DocumentState,
-    DocumentText,
     Evidence,
     KnowledgeBase,
-    Page,
-    StoredFile,
 )
 
 
@@ -76,6 +72,8 @@ class Library:
         self._blobs = blobs
         self._ingestion = ingestion
         self._intake = Intake(database, ingestion, seal)
+        self.files = Files(database, blobs, ingestion)
+        self.texts = Texts(database)
         self.jobs = Jobs(database, ingestion, self._intake)
         self.batches = Batches(database, ingestion, self._intake)
         self.chunks = Chunks(database, ingestion.changes)
@@ -175,50 +173,6 @@ class Library:
             await knowledge_bases.remove(session, kb.id)
         await self._ingestion.kb_removed(tenant, kb.id, [row.id for row in held])
 
-    # Files
-
-    async def save_file(
-        self, tenant: str, name: str, data: AsyncIterator[bytes], purpose: str = "assistants"
-    ) -> StoredFile:
-        """Streams to disk. Raises `DocumentError` (`too_large`), `InvalidName` and `StorageFull`."""
-        name = clean_file_name(name)
-        file_id = new_id("file-")
-        saved = await self._blobs.save(tenant, file_id, data)
-        try:
-            async with self._database.writing() as session:
-                file = await files.add(session, tenant, file_id, name, purpose, saved)
-                twin = await files.twin(session, file)
-        except BaseException:  # bytes without a row would never be deleted
-            await self._blobs.delete(tenant, file_id)
-            raise
-        if twin is not None:
-            await self._blobs.share(tenant, file_id, twin)
-        return file
-
-    async def list_files(self, tenant: str) -> list[StoredFile]:
-        """Oldest first."""
-        async with self._database.reading() as session:
-            return await files.list_all(session, tenant)
-
-    async def get_file(self, tenant: str, file_id: str) -> StoredFile:
-        async with self._database.reading() as session:
-            return await files.get(session, tenant, file_id)
-
-    async def file_path(self, tenant: str, file_id: str) -> Path:
-        """Where the bytes are, to be read and never written."""
-        await self.get_file(tenant, file_id)
-        return self._blobs.path(tenant, file_id)
-
-    async def delete_file(self, tenant: str, file_id: str) -> None:
-        """With every document made from it and from no other: what is deleted answers no more."""
-        async with self._database.writing() as session:
-            await files.get(session, tenant, file_id)
-            gone = await attachments.detach(session, tenant, await attachments.of_file(session, file_id))
-            await files.remove(session, file_id)
-        for row in gone:
-            await self._ingestion.removed(tenant, row.kb_id, row.id)
-        await self._blobs.delete(tenant, file_id)
-
     # Documents
 
     async def add_document(self, tenant: str, kb: str, file_id: str, password: str | None = None) -> Document:
@@ -277,36 +231,6 @@ class Library:
             kb_id = (await knowledge_bases.get(session, tenant, kb)).id
             held = await attachments.attributes_of(session, kb_id)
         return list(dict.fromkeys(document_id for document_id, attributes in held if matches(attributes)))
-
-    async def document_texts(self, tenant: str, kb: str) -> list[DocumentText]:
-        """As `document_text`, of every searchable document, oldest first: the order that changes least."""
-        async with self._database.reading() as session:
-            found = await knowledge_bases.get(session, tenant, kb)
-            searchable = [d for d in await documents.list_all(session, found.id) if d.state == DocumentState.SEARCHABLE]
-            return [await texts.load(session, document) for document in searchable]
-
-    async def document_text(self, tenant: str, document_id: str) -> DocumentText:
-        """The whole text of a document, but for what only disabled chunks hold."""
-        async with self._database.reading() as session:
-            return await texts.load(session, documents.document_of(await documents.get(session, tenant, document_id)))
-
-    async def text_chars(self, tenant: str, kb: str) -> int:
-        """How many characters `document_texts` would give, without reading them."""
-        async with self._database.reading() as session:
-            found = await knowledge_bases.get(session, tenant, kb)
-            return await pages.text_chars(session, found.id)
-
-    async def pages(self, tenant: str, document_id: str, first: int = 1, last: int | None = None) -> list[Page]:
-        """The read pages `first` to `last` (1-based, both included) without their words, in order."""
-        async with self._database.reading() as session:
-            row = await documents.get(session, tenant, document_id)
-            return await pages.load_text(session, row.id, first, last)
-
-    async def visible_pages(self, tenant: str, document_id: str, first: int = 1, last: int | None = None) -> list[Page]:
-        """As `pages`, but for what only disabled chunks hold: what answers may be made of."""
-        async with self._database.reading() as session:
-            row = await documents.get(session, tenant, document_id)
-            return await texts.load_pages(session, row.id, first, last)
 
     async def remove_document(self, tenant: str, document_id: str) -> None:
         """It answers no more from this moment on; the index is purged of it later. The file stays."""

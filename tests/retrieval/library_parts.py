@@ -72,7 +72,7 @@ async def blocks(data: bytes, size: int = 65536) -> AsyncIterator[bytes]:
 async def upload(library: Library, path: Path, *, tenant: str = TENANT, name: str | None = None) -> str:
     """Returns the file's id."""
     data = await asyncio.to_thread(path.read_bytes)
-    return (await library.save_file(tenant, name or path.name, blocks(data))).id
+    return (await library.files.save(tenant, name or path.name, blocks(data))).id
 
 
 async def add(library: Library, kb: str, path: Path, *, tenant: str = TENANT, password: str | None = None) -> Document:

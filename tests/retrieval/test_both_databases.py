@@ -109,7 +109,7 @@ async def test_a_document_is_found_filtered_kept_over_a_restart_and_removed(
         await library.remove_document(TENANT, document.id)
         with pytest.raises(DocumentRemoved):
             await library.get_document(TENANT, document.id)
-        await library.delete_file(TENANT, second.file_id)
+        await library.files.delete(TENANT, second.file_id)
         with pytest.raises(EmptyKnowledgeBase):
             await library.search(TENANT, "k", "hotel nights")
 

@@ -36,7 +36,7 @@ async def test_the_same_bytes_twice_are_one_document(tmp_path: Path, handbook: P
         assert [d.id for d in await library.list_documents(TENANT, "k")] == [first.id]
         kb = await library.get_kb(TENANT, "k")
         assert (kb.documents, kb.searchable) == (1, 1)
-        assert kb.bytes == (await library.get_file(TENANT, first.file_id)).bytes
+        assert kb.bytes == (await library.files.get(TENANT, first.file_id)).bytes
 
 
 async def test_many_uploads_of_the_same_bytes_at_once_are_one_document(tmp_path: Path, handbook: Path) -> None:
@@ -192,8 +192,8 @@ async def test_a_deleted_file_takes_its_documents_along(tmp_path: Path, handbook
     async with opened(tmp_path) as library:
         await library.create_kb(TENANT, "k")
         document = await add(library, "k", handbook)
-        path = await library.file_path(TENANT, document.file_id)
-        await library.delete_file(TENANT, document.file_id)
+        path = await library.files.path(TENANT, document.file_id)
+        await library.files.delete(TENANT, document.file_id)
         assert not path.exists()
         assert await library.list_documents(TENANT, "k") == []
         with pytest.raises(EmptyKnowledgeBase):
@@ -245,9 +245,9 @@ async def test_a_crowd_of_documents_is_published_in_few_generations(tmp_path: Pa
 async def test_a_file_is_kept_byte_for_byte_under_a_composed_name(tmp_path: Path, handbook: Path) -> None:
     async with opened(tmp_path) as library:
         file_id = await upload(library, handbook, name="C:\\mine\\Ha\u0308ndbuch.pdf")
-        file = await library.get_file(TENANT, file_id)
+        file = await library.files.get(TENANT, file_id)
         assert file.name == "H\u00e4ndbuch.pdf"
-        path = await library.file_path(TENANT, file_id)
+        path = await library.files.path(TENANT, file_id)
     sent, kept = [await asyncio.to_thread(p.read_bytes) for p in (handbook, path)]
     assert kept == sent
     assert (file.sha256, file.bytes) == (hashlib.sha256(sent).hexdigest(), len(sent))
@@ -256,9 +256,9 @@ async def test_a_file_is_kept_byte_for_byte_under_a_composed_name(tmp_path: Path
 async def test_a_file_over_the_limit_leaves_nothing_behind(tmp_path: Path) -> None:
     async with opened(tmp_path, max_file_bytes=1000) as library:
         with pytest.raises(DocumentError) as caught:
-            await library.save_file(TENANT, "big.pdf", blocks(b"x" * 1001, size=100))
+            await library.files.save(TENANT, "big.pdf", blocks(b"x" * 1001, size=100))
         assert caught.value.code == "too_large"
-        assert await library.list_files(TENANT) == []
+        assert await library.files.list(TENANT) == []
     assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
 
 
@@ -266,7 +266,7 @@ async def test_a_file_over_the_limit_leaves_nothing_behind(tmp_path: Path) -> No
 async def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
     async with opened(tmp_path) as library:
         with pytest.raises(InvalidName):
-            await library.save_file(TENANT, name, blocks(b"x"))
+            await library.files.save(TENANT, name, blocks(b"x"))
 
 
 @pytest.mark.parametrize("name", ["", " \t", "a\nb", "a\u2028b", "\u200b", "/a", "a/", "/"])

@@ -27,14 +27,14 @@ async def test_a_document_outlives_the_first_of_the_files_that_it_was_made_from(
         document = await add(library, "k", handbook)
         copy = await upload(library, handbook, name="copy.pdf")
         assert (await library.attach(TENANT, "k", NewFile(copy))).document.id == document.id
-        await library.delete_file(TENANT, document.file_id)
+        await library.files.delete(TENANT, document.file_id)
 
         left = await library.get_document(TENANT, document.id)
         assert (left.file_id, left.name) == (copy, "copy.pdf")
         (found,) = await library.search(TENANT, "k", "hotel nights", top_k=1)
         assert (found.page, found.document) == (2, "copy.pdf")
         assert (await library.render_page(TENANT, document.id, 2)).startswith(b"\x89PNG")
-        await library.delete_file(TENANT, copy)
+        await library.files.delete(TENANT, copy)
         with pytest.raises(DocumentRemoved, match="deleted"):
             await library.get_document(TENANT, document.id)
 
@@ -47,10 +47,10 @@ async def test_files_of_the_same_bytes_take_the_disk_once_until_the_last_is_dele
         kept = blobs(tmp_path)
         assert len(kept) == 2
         assert len({path.stat().st_ino for path in kept}) == 1
-        await library.delete_file(TENANT, first)
-        path = await library.file_path(TENANT, second)
+        await library.files.delete(TENANT, first)
+        path = await library.files.path(TENANT, second)
         assert await asyncio.to_thread(path.read_bytes) == await asyncio.to_thread(handbook.read_bytes)
-        await library.delete_file(TENANT, second)
+        await library.files.delete(TENANT, second)
     assert blobs(tmp_path) == []
 
 
@@ -103,9 +103,9 @@ async def test_an_upload_to_a_full_disk_is_refused_in_clear_words_and_leaves_not
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", full)
             with pytest.raises(StorageFull, match="free some space"):
-                await library.save_file(TENANT, "a.pdf", blocks(b"x" * 1000))
+                await library.files.save(TENANT, "a.pdf", blocks(b"x" * 1000))
         assert blobs(tmp_path) == []
-        assert await library.list_files(TENANT) == []
+        assert await library.files.list(TENANT) == []
 
 
 async def test_attributes_belong_to_a_file_and_stay_when_it_is_added_again_without(
@@ -148,7 +148,7 @@ async def test_a_chunk_that_is_disabled_is_never_found_until_it_is_enabled(tmp_p
         found = await library.search(TENANT, "k", "hotel nights breakfast")
         assert found
         assert hotel.id not in {evidence.chunk_id for evidence in found}
-        [page] = await library.visible_pages(TENANT, document.id, hotel.first_page, hotel.first_page)
+        [page] = await library.texts.visible_pages(TENANT, document.id, hotel.first_page, hotel.first_page)
         assert hotel.text not in page.text
         assert await grep(library, TENANT, "k", LinePattern("Hotels"), skip=0, limit=9) == ([], False)
         await library.chunks.set_disabled(TENANT, document.id, hotel.id, disabled=False)

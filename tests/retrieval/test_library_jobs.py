@@ -163,7 +163,7 @@ async def test_watching_a_job_shows_it_move_up_the_queue(tmp_path: Path) -> None
 async def test_a_removed_document_frees_the_worker_that_has_it(tmp_path: Path) -> None:
     async with opened(tmp_path / "home", StuckOnce(), ingest_concurrency=1) as library:
         first, second, _ = await three_queued(library, tmp_path)
-        await library.delete_file(TENANT, first.file_id)
+        await library.files.delete(TENANT, first.file_id)
         assert (await finished(library, second.id)).state is DocumentState.SEARCHABLE
         with pytest.raises(DocumentRemoved):
             await library.jobs.get(TENANT, job_id(first))

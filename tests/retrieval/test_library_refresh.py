@@ -86,7 +86,7 @@ async def test_old_passages_serve_until_the_new_ones_stand_and_a_crash_between_l
         kb = await library.get_kb(TENANT, "k")
         assert (kb.documents, kb.searchable, kb.files.in_progress) == (1, 1, 0)
         assert [job.id for job in await library.jobs.refresh(TENANT, "k")] == [job.id]  # once is enough
-        [whole] = await library.document_texts(TENANT, "k")
+        [whole] = await library.texts.of_kb(TENANT, "k")
         assert whole.text.count("hours12") == 1
     async with opened(home) as library:
         assert (await ended(library, job.id)).document.state is DocumentState.SEARCHABLE
@@ -99,7 +99,7 @@ async def test_old_passages_serve_until_the_new_ones_stand_and_a_crash_between_l
         # What a person disabled stays so, and what an old chat cites is where it was.
         assert all(text != TEXTS[2] for _, text in await found(library, "spare gaskets room"))
         [citation] = cited
-        [page] = await library.pages(TENANT, citation.document_id, citation.page, citation.page)
+        [page] = await library.texts.pages(TENANT, citation.document_id, citation.page, citation.page)
         assert citation.quote in page.text
         assert await library.render_page(TENANT, citation.document_id, citation.page, citation.boxes)
 
@@ -119,7 +119,7 @@ async def test_a_disabled_passage_that_reads_otherwise_now_is_told(tmp_path: Pat
 async def test_a_file_that_cannot_be_read_any_more_leaves_its_document_as_it_was(tmp_path: Path) -> None:
     home, document, _ = await made_by_an_older_reader(tmp_path)
     async with opened(home) as library:
-        path = await library.file_path(TENANT, document.file_id)
+        path = await library.files.path(TENANT, document.file_id)
         whole = path.read_bytes()
         path.write_bytes(b"%PDF-1.7 and no more")
         [job] = await library.jobs.refresh(TENANT, "k")

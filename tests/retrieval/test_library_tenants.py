@@ -44,9 +44,9 @@ ATTEMPTS: dict[str, Attempt] = {
     "get_kb by name": lambda t: t.library.get_kb(INTRUDER, "k"),
     "get_kb by id": lambda t: t.library.get_kb(INTRUDER, t.document.kb_id),
     "delete_kb": lambda t: t.library.delete_kb(INTRUDER, t.document.kb_id),
-    "get_file": lambda t: t.library.get_file(INTRUDER, t.document.file_id),
-    "file_path": lambda t: t.library.file_path(INTRUDER, t.document.file_id),
-    "delete_file": lambda t: t.library.delete_file(INTRUDER, t.document.file_id),
+    "get_file": lambda t: t.library.files.get(INTRUDER, t.document.file_id),
+    "file_path": lambda t: t.library.files.path(INTRUDER, t.document.file_id),
+    "delete_file": lambda t: t.library.files.delete(INTRUDER, t.document.file_id),
     "add_document to their kb": lambda t: t.library.add_document(INTRUDER, t.document.kb_id, t.document.file_id),
     "add_document of their file": lambda t: t.library.add_document(INTRUDER, "mine", t.document.file_id),
     "list_documents": lambda t: t.library.list_documents(INTRUDER, t.document.kb_id),
@@ -72,7 +72,7 @@ async def test_another_tenants_thing_is_not_found_and_stays_whole(theirs: Theirs
 async def test_lists_and_citations_show_nothing_of_another_tenant(theirs: Theirs) -> None:
     library = theirs.library
     assert await library.list_kbs(INTRUDER) == []
-    assert await library.list_files(INTRUDER) == []
+    assert await library.files.list(INTRUDER) == []
     assert await library.cite(INTRUDER, ANSWER, theirs.evidence) == []
     assert await library.cite(TENANT, ANSWER, theirs.evidence) != []
 

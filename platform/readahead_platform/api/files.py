@@ -29,31 +29,31 @@ async def upload(
         raise ApiError(400, f"The purpose {purpose!r} is not known; use one of {known}.", param="purpose")
     if not file.filename:
         raise ApiError(400, "The file has no name.", param="file", code="invalid_value")
-    return file_object(await context.library.save_file(tenant, file.filename, _parts(file), purpose))
+    return file_object(await context.library.files.save(tenant, file.filename, _parts(file), purpose))
 
 
 @router.get("/v1/files")
 async def list_files(tenant: Tenant, context: Context, paging: Paging, purpose: str | None = None) -> dict[str, Any]:
-    files = await context.library.list_files(tenant)
+    files = await context.library.files.list(tenant)
     return list_page([file_object(f) for f in files if purpose in {None, f.purpose}], paging)
 
 
 @router.get("/v1/files/{file_id}")
 async def get_file(file_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    return file_object(await context.library.get_file(tenant, file_id))
+    return file_object(await context.library.files.get(tenant, file_id))
 
 
 @router.get("/v1/files/{file_id}/content")
 async def get_content(file_id: str, tenant: Tenant, context: Context) -> FileResponse:
     """The bytes as they came; always a download, so that no browser runs what somebody uploaded."""
-    file = await context.library.get_file(tenant, file_id)
-    path = await context.library.file_path(tenant, file_id)
+    file = await context.library.files.get(tenant, file_id)
+    path = await context.library.files.path(tenant, file_id)
     return FileResponse(path, media_type="application/octet-stream", filename=file.name)
 
 
 @router.delete("/v1/files/{file_id}")
 async def delete_file(file_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
-    await context.library.delete_file(tenant, file_id)
+    await context.library.files.delete(tenant, file_id)
     return {"id": file_id, "object": "file", "deleted": True}
 
 

@@ -65,7 +65,7 @@ async def set_attributes(
 async def get_content(store: str, file_id: str, tenant: Tenant, context: Context) -> dict[str, Any]:
     """The text that was read, page by page."""
     attachment = await context.library.attachment(tenant, store, file_id)
-    pages = await context.library.pages(tenant, attachment.document.id)
+    pages = await context.library.texts.pages(tenant, attachment.document.id)
     return {
         "object": "vector_store.file_content.page",
         "file_id": file_id,

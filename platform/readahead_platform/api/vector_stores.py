@@ -58,7 +58,7 @@ class RefreshRequest(BaseModel):
 async def create(body: VectorStoreRequest, tenant: Tenant, context: Context) -> dict[str, Any]:
     """Makes a knowledge base; its files are checked first, so that a wrong id leaves nothing half made."""
     for file_id in body.file_ids:
-        await context.library.get_file(tenant, file_id)
+        await context.library.files.get(tenant, file_id)
     kb = await context.library.create_kb(
         tenant,
         body.name or f"store-{secrets.token_hex(4)}",

@@ -50,7 +50,7 @@ class PackBuilder:
         Raises:
             ApiError: The knowledge base has no searchable document, or one was deleted while this was asked for.
         """
-        texts = await self._library.document_texts(tenant, kb.id)
+        texts = await self._library.texts.of_kb(tenant, kb.id)
         if not texts:
             message = f"{kb.name} has no searchable document to build a pack from."
             raise ApiError(400, message, param="vector_store", code="knowledge_base_empty")
@@ -82,7 +82,7 @@ class PackBuilder:
             raise ApiError(404, message, param="document", code="document_not_found")
         if not keeping.dry_run and document_id not in found.of_documents:
             await self._make_room(tenant, kb, found.of_documents)
-        read = await self._library.document_text(tenant, document_id)
+        read = await self._library.texts.of_document(tenant, document_id)
         metadata = labels(kb.id, [read.document], single=True)
         name = f"{kb.name}: {document.name}"[:MAX_NAME_CHARS]
         kept = {"name": name, "metadata": metadata, **asdict(keeping)}

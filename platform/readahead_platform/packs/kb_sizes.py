@@ -52,7 +52,7 @@ class KbSizes:
     ) -> int | None:
         if not documents:
             return None
-        chars = await self._library.text_chars(tenant, kb.id)
+        chars = await self._library.texts.chars(tenant, kb.id)
         sample = [await self._page(tenant, document, number) for document, number in _spread(documents)]
         if not any(map(str.strip, sample)):
             return None
@@ -63,7 +63,7 @@ class KbSizes:
         return round(chars * tokens / sum(map(len, sample)))
 
     async def _page(self, tenant: str, document: Document, number: int) -> str:
-        pages = await self._library.pages(tenant, document.id, number, number)
+        pages = await self._library.texts.pages(tenant, document.id, number, number)
         return "".join(page.text for page in pages)[:MAX_PAGE_CHARS]
 
 

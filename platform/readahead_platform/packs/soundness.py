@@ -31,7 +31,7 @@ class Soundness:
             sound = {content, *(content_of([document]) for document in searchable)}
             doubted = [pack for pack in packs if held_content(pack) not in sound]
             doubted = [pack for pack in doubted if self._proved.get(pack["id"]) != content]
-            texts = await self._library.document_texts(tenant, kb_id) if doubted else []
+            texts = await self._library.texts.of_kb(tenant, kb_id) if doubted else []
         except NotFound:  # the knowledge base itself is no more
             return list(packs)
         held = {hashlib.sha256(one.text.encode()).hexdigest() for one in texts}

@@ -99,7 +99,7 @@ class Documents:
     async def _is_to_replace(self, kb_id: str, file: StoredFile) -> bool:
         library, tenant = self._visitor.context.library, self._visitor.tenant
         named = [one for one in await library.attachments(tenant, kb_id) if one.name == file.name]
-        held = [await library.get_file(tenant, one.file_id) for one in named]
+        held = [await library.files.get(tenant, one.file_id) for one in named]
         if not held or file.sha256 in {one.sha256 for one in held}:
             return False
         body = "The knowledge base holds another file of this name. It answers until the new one has been read."

@@ -44,7 +44,7 @@ class Upload:
             return
         library, file = self._visitor.context.library, event.file
         try:
-            stored = await library.save_file(self._visitor.tenant, file.name, file.iterate())
+            stored = await library.files.save(self._visitor.tenant, file.name, file.iterate())
         except RetrievalError as error:
             toast(f"{file.name}: {error.message}", bad=True)
             return

@@ -89,7 +89,7 @@ async def _ours(
 
 async def _ingest(library: Library, files: list[Path], told: Callable[[str, int, int], None]) -> list[Document]:
     """The documents as they ended."""
-    stored = [await library.save_file(_TENANT, path.name, _blocks(path)) for path in files]
+    stored = [await library.files.save(_TENANT, path.name, _blocks(path)) for path in files]
     added = [await library.add_document(_TENANT, _KB, file.id) for file in stored]
     ended = []
     for document in added:

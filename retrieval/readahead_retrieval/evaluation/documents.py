@@ -62,7 +62,7 @@ def _material(folder: Path) -> tuple[list[Question], list[Path]]:
 
 
 async def _ingest(library: Library, path: Path) -> None:
-    file = await library.save_file(_TENANT, path.name, _blocks(path))
+    file = await library.files.save(_TENANT, path.name, _blocks(path))
     document = await library.add_document(_TENANT, _KB, file.id)
     document = [state async for state in library.watch(_TENANT, document.id)][-1]
     if document.state is not DocumentState.SEARCHABLE:
