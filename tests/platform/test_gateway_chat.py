@@ -269,22 +269,6 @@ async def ask_and_read(gateway: Gateway, *, stream: bool) -> None:
         await response.aread()
 
 
-async def test_a_silent_stream_is_kept_open_by_comments(tmp_path: Path, manual: Path) -> None:
-    async with running_gateway(tmp_path / "home", heartbeat_s=0.05) as gateway:
-        await add_document(gateway, "manuals", manual)
-        release = asyncio.Event()
-        gateway.llm.hold = lambda _call: release.wait()
-        body = {"model": "kb/manuals", "messages": QUESTION, "stream": True}
-        async with gateway.http().stream("POST", "/v1/chat/completions", json=body) as response:
-            lines = response.aiter_lines()
-            async with asyncio.timeout(30):
-                while await anext(lines) != ": ping":
-                    pass
-            release.set()
-            rest = [line async for line in lines]
-    assert "data: [DONE]" in rest
-
-
 class DyingLanguageModel(ScriptedLanguageModel):
     """Says a sentence, begins another and is gone."""
 
