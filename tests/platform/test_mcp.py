@@ -26,7 +26,8 @@ from readahead_platform.routing.reading_speed import ReadingSpeed
 from tests.platform.gateway import Gateway, add_document, running_gateway
 from tests.retrieval import pdf_samples as samples
 
-ERAS = ["auto", "legacy"]
+ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+"""What the client is told, and the version of the protocol that the two then speak."""
 READING = ["doc_read", "job_get", "kb_ask", "kb_grep", "kb_list", "kb_search"]
 WRITING = ["doc_add", "doc_delete"]
 
@@ -80,6 +81,7 @@ async def test_a_client_of_either_era_searches_reads_and_asks(
         told.append(message or "")
 
     async with mcp_client(gateway, mode=mode) as client:
+        assert client.protocol_version == ERAS[mode]
         listed = await call(client, "kb_list", kb="manuals")
         assert [document["id"] for document in listed["documents"]] == [ids["document"]]
         found = await call(client, "kb_search", query="How heavy is the Halden pump?")
@@ -388,8 +390,19 @@ async def test_a_client_that_starts_programs_reaches_the_same_tools(
         assert [str(each.uri) for each in (await client.list_resources()).resources] == [f"kb://{ids['store']}"]
 
 
-@pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_that_gives_up_ends_the_work_at_the_model(tmp_path: Path, manual: Path, mode: str) -> None:
+@asynccontextmanager
+async def any_client(gateway: Gateway, home: Path, way: str) -> AsyncIterator[Client]:
+    """In either era over HTTP, or over a program's standard input and output."""
+    if way == "stdio":
+        async with Client(stdio_client(stdio_server(gateway, home, gateway.key))) as client:
+            yield client
+    else:
+        async with mcp_client(gateway, mode=way) as client:
+            yield client
+
+
+@pytest.mark.parametrize("way", [*ERAS, "stdio"])
+async def test_a_client_that_gives_up_ends_the_work_at_the_model(tmp_path: Path, manual: Path, way: str) -> None:
     asked, ended = asyncio.Event(), asyncio.Event()
 
     async def hold(_: ScriptedCall) -> None:
@@ -402,7 +415,7 @@ async def test_a_client_that_gives_up_ends_the_work_at_the_model(tmp_path: Path,
     llm = ScriptedLanguageModel(["The pump weighs 41 kilograms."], hold=hold)
     async with running_gateway(tmp_path / "home", llm=llm) as gateway:
         await add_document(gateway, "manuals", manual)
-        async with mcp_client(gateway, mode=mode) as client:
+        async with any_client(gateway, tmp_path, way) as client:
             asking = asyncio.create_task(client.call_tool("kb_ask", {"question": "How heavy is the Halden pump?"}))
             async with asyncio.timeout(30):
                 await asked.wait()
