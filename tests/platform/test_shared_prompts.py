@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ QUESTIONS = ("After how many hours of work is the oil changed?", "Which class of
 TAIL_TOKENS = 40
 """Of one prompt: the question, its frame, and where the reply begins."""
 ANSWER_TOKENS = 8
+SAID_TOKENS = 40
+"""Of two turns with what stands around them."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,16 @@ def kept(readahead_up: RunningReadahead, tmp_path_factory: pytest.TempPathFactor
     sdk.vector_stores.delete(store.id)
 
 
-def chat(kept: Kept, question: str, route: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The message's own field and the usage."""
+def chat(kept: Kept, question: str, route: str, *said: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The message's own field and the usage.
+
+    Args:
+        said: Turns before the question, the user's first.
+    """
+    roles = itertools.cycle(("user", "assistant"))
     body = {
         "model": f"kb/{kept.name}",
-        "messages": [{"role": "user", "content": question}],
+        "messages": [{"role": next(roles), "content": content} for content in (*said, question)],
         "max_tokens": ANSWER_TOKENS,
         "readahead": {"route": route},
     }
@@ -101,7 +109,7 @@ def test_a_run_shares_the_planners_prompt_and_the_passages(kept: Kept) -> None:
     check(told[1]["llm_calls"], told[1], told[1]["computed_tokens"])
 
 
-def test_on_a_pack_the_first_question_computes_no_more_than_itself(kept: Kept) -> None:
+def test_on_a_pack_the_first_question_computes_no_more_than_itself_and_what_was_said(kept: Kept) -> None:
     kept.usage(f"/v1/vector_stores/{kept.store}/pack", {})
     wait_until(
         lambda: kept.http.get(f"/v1/vector_stores/{kept.store}/pack").json()["state"] in ("resident", "on_disk"), 120
@@ -110,3 +118,6 @@ def test_on_a_pack_the_first_question_computes_no_more_than_itself(kept: Kept) -
     assert field["route"]["chosen"] == "cag"
     check(1, usage, field["cost"]["computed_tokens"])
     assert field["route"]["estimate_from"] == "pack" and field["route"]["estimate_s"] > 0
+    field, usage = chat(kept, "Where does old oil go?", "cag", "Who is told of a warm gearbox?", "The yard is told.")
+    assert field["conversation"]["turns"] == 2
+    check(1, usage, field["cost"]["computed_tokens"] - SAID_TOKENS)
