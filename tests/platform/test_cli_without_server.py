@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from readahead_platform.cli import app
+from readahead_platform.commands.build_pack import show_estimate
 from readahead_platform.home import claimed_home
 from tests.platform.running import ROOT, client_environment, free_port, readahead
 
@@ -82,6 +83,15 @@ def test_config_tells_values_and_origins_and_hides_secrets(environment: dict[str
     assert settings["port"] == {"value": int(environment["READAHEAD_PORT"]), "origin": "READAHEAD_PORT"}
     assert settings["serving.model"]["origin"] == "default"
     assert "sk-ra-secret" not in done.stdout
+
+
+def test_a_dry_run_tells_size_fit_and_time(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"tokens": 5700, "window": 8192, "bytes": 131_300_000, "build_s": 3.71, "break_even_questions": 2}
+    show_estimate(told)
+    show_estimate({**told, "build_s": None, "break_even_questions": None})
+    measured, questions, unmeasured = capsys.readouterr().out.splitlines()
+    assert measured == "It fits: 5700 of the window's 8192 tokens, 131.3 MB, about 3.7 s. Nothing was built."
+    assert "2 questions" in questions and "isn't measured yet" in unmeasured
 
 
 def test_doctor_tells_what_is_missing(environment: dict[str, str]) -> None:

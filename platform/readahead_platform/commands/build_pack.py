@@ -49,7 +49,9 @@ def show_pack(pack: Mapping[str, Any], name: str) -> None:
 
 
 def show_estimate(estimate: Mapping[str, Any]) -> None:
-    seconds = "not measured yet" if estimate["build_s"] is None else f"about {estimate['build_s']:.1f} s"
-    typer.echo(f"{estimate['tokens']} of {estimate['window']} tokens, {estimate['bytes'] / 1e6:.1f} MB, {seconds}.")
+    """Of a pack that fits; one that does not is refused with the same numbers."""
+    seconds = "the time isn't measured yet" if estimate["build_s"] is None else f"about {estimate['build_s']:.1f} s"
+    share = f"{estimate['tokens']} of the window's {estimate['window']} tokens"
+    typer.echo(f"It fits: {share}, {estimate['bytes'] / 1e6:.1f} MB, {seconds}. Nothing was built.")
     if estimate["break_even_questions"] is not None:
         typer.echo(f"It has paid for itself after {estimate['break_even_questions']} questions.")

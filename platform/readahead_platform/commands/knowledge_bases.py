@@ -161,7 +161,7 @@ def refresh(
         raise typer.Exit(1)
 
 
-@app.command(epilog=examples("kb pack policy --estimate", "kb pack handbook --document handbook.pdf --pin"))
+@app.command(epilog=examples("kb pack policy --dry-run", "kb pack handbook --document handbook.pdf --pin"))
 def pack(
     name: Name,
     document: Annotated[
@@ -169,7 +169,9 @@ def pack(
     ] = None,
     pin: Annotated[bool, typer.Option(help="Keep it in memory.")] = False,
     ttl: Annotated[float | None, typer.Option(min=1, help="Seconds after the last question to keep it.")] = None,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Only tell what it would cost.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Build nothing; tell whether it fits and its cost.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Have the model read the whole knowledge base once, so that `--route cag` answers without reading it again."""
@@ -181,7 +183,7 @@ def pack(
         if document is not None:
             held = _document(client.entries(f"/v1/vector_stores/{store}/files", limit=10_000), document, name)
             of_document = {"document": held["document_id"]}
-        if estimate:
+        if dry_run:
             told = client.post(f"/v1/vector_stores/{store}/pack", {**of_document, "dry_run": True})
             print_json({"estimate": told}) if as_json else show_estimate(told)
             return
