@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
@@ -76,6 +77,7 @@ class KnowledgeAgent:
         Raises:
             LanguageModelUnavailable: The model does not answer, and no step came to a result.
             EmptyKnowledgeBase, QueryError, EmbedderUnavailable: From the first search.
+            PlanInvalid: `options.plan` can't be executed with the tools there are.
         """
         # the run has a task of its own, as the MCP client must be closed by the task that opened it, and a
         # generator may be closed by any
@@ -126,7 +128,7 @@ class KnowledgeAgent:
                     toolset, tools, budget, send.send, parallel=settings.parallel_steps, approval=approval
                 )
                 work = _Work(Planner(llm, tools, settings), executor, llm, budget, send.send, external.missing)
-                results = await work.results(query)
+                results = await work.results(query, options.plan)
             if llm.failure is not None and all(step.result is None for step in results):
                 raise llm.failure
             synthesis = Synthesis(llm, ToldSource(self._source), settings, budget, options, self._pack)
@@ -154,9 +156,9 @@ class _Work:
     missing: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
 
-    async def results(self, question: str) -> list[StepResult]:
-        """What all steps came to, of all plans."""
-        plan = await self.planner.plan(question)
+    async def results(self, question: str, given: Mapping[str, Any] | None) -> list[StepResult]:
+        """What all steps came to, of all plans: the caller's first, where one is given."""
+        plan = await self.planner.plan(question) if given is None else self.planner.given(given, question)
         await self._tell(plan)
         results = await self.executor.run(plan)
         latest = results
@@ -187,5 +189,4 @@ class _Work:
         return plan
 
     async def _tell(self, plan: Plan) -> None:
-        steps = tuple(step.to_json() for step in plan.steps)
-        await self.emit(PlanMade(steps, plan.reasoning, plan.repairs, self.missing))
+        await self.emit(PlanMade(plan, self.missing))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from readahead_agents.approval import Decision
 from readahead_agents.llm.base import TokenUsage
 from readahead_agents.memory.recent import Remembered
+from readahead_agents.planning.plan import Plan
 from readahead_retrieval.types import Citation, Evidence
 
 
@@ -28,13 +29,9 @@ class HistoryRead:
 
 @dataclass(frozen=True, slots=True)
 class PlanMade:
-    """The plan, as the book's shape: `plan`, `reasoning`, `estimated_steps`, with our steps beside it."""
+    """What will be done, in which order."""
 
-    steps: tuple[dict[str, Any], ...]
-    """Each {id, tool, arguments, depends_on}."""
-    reasoning: str
-    repairs: tuple[str, ...] = ()
-    """What rules changed in the model's plan, and why."""
+    plan: Plan
     missing: tuple[str, ...] = ()
     """One sentence for each configured tool server that is not there."""
 

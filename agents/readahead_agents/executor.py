@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from readahead_agents.actions.result import ActionResult
+from readahead_agents.answering.joined import MARKERS
 from readahead_agents.approval import Approver, Decision, PendingCall
 from readahead_agents.calls import CallLog, shown
 from readahead_agents.errors import ToolsetUnavailable
@@ -26,7 +27,8 @@ from readahead_agents.events import (
 )
 from readahead_agents.limits import Budget
 from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
-from readahead_agents.planning.plan import EARLIER, Plan, Step, references
+from readahead_agents.planning.plan import EARLIER, Plan, Step, is_reference, references
+from readahead_agents.planning.plan_schema import literal_arguments, takes_result
 
 Emit = Callable[[RunEvent], Awaitable[None]]
 SUMMARY_CHARS = 160
@@ -168,8 +170,13 @@ class Executor:
     def _arguments(self, step: Step, earlier: Mapping[str, StepResult]) -> dict[str, Any]:
         """The step's arguments with results in the place of references, and the results it depends on as evidence."""
         results = {name: done.result.model_dump(mode="json") for name, done in earlier.items() if done.result}
-        arguments: dict[str, Any] = _filled(step.arguments, results)
-        properties = self._tools[step.tool].input_schema.get("properties", {})
+        tool = self._tools[step.tool]
+        texts = {name for name, schema in literal_arguments(tool).items() if takes_result(schema)}
+        arguments: dict[str, Any] = {
+            name: _text(results[value["from"]]) if name in texts and is_reference(value) else _filled(value, results)
+            for name, value in step.arguments.items()
+        }
+        properties = tool.input_schema.get("properties", {})
         if EARLIER in properties and EARLIER not in arguments and results:
             arguments[EARLIER] = list(results.values())
         return arguments
@@ -180,11 +187,16 @@ async def _ended(task: asyncio.Task[StepResult]) -> asyncio.Task[StepResult]:
     return task
 
 
+def _text(result: Mapping[str, Any]) -> str:
+    """What a step told, as another tool's argument: without our marks of its sources, and bounded."""
+    return MARKERS.sub("", str(result["text"])).strip()[:MAX_OTHERS_CHARS]
+
+
 def _filled(value: Any, results: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [_filled(item, results) for item in value]
     if isinstance(value, dict):
-        if set(value) == {"from"} and value["from"] in results:
+        if is_reference(value) and value["from"] in results:
             return results[value["from"]]
         return {key: _filled(item, results) for key, item in value.items()}
     return value

@@ -216,8 +216,8 @@ async def test_a_weak_comparison_is_given_its_sides_and_nothing_beside_it(sides:
     steps = [step("query_rag_with_context", question="What does the pump cost?"), step("compare", sides=sides)]
     llm = ScriptedLanguageModel(planning(steps, {}, default=f"{PRICE} {WARRANTY}"))
     events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(COMPARE))
-    [plan] = of(events, PlanMade)
-    [only] = plan.steps
-    assert only["tool"] == "compare" and only["arguments"]["question"] == COMPARE
-    assert only["arguments"]["sides"] == SIDES
+    [made] = of(events, PlanMade)
+    [only] = made.plan.steps
+    assert only.tool == "compare" and only.arguments["question"] == COMPARE
+    assert only.arguments["sides"] == SIDES
     assert {citation.document for citation in ending(events).citations} == {"pump.pdf", "mixer.pdf"}

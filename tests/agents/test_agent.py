@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions
-from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable
+from readahead_agents.errors import LanguageModelRefused, LanguageModelUnavailable, PlanInvalid
 from readahead_agents.events import (
     CitationFound,
     EvidenceFound,
@@ -144,8 +145,8 @@ async def test_a_model_that_goes_away_after_planning_fails_the_run() -> None:
 @pytest.mark.parametrize("reply", ["no plan at all", "{}", '{"steps": [', '{"steps": [{"tool": "rm"}]}'])
 async def test_an_unusable_plan_is_replaced_by_rules_that_say_so(reply: str) -> None:
     events = await run(ScriptedLanguageModel(planning(reply, {})))
-    plan = of(events, PlanMade)[0]
-    assert [each["tool"] for each in plan.steps] == ["query_rag_with_context"]
+    plan = of(events, PlanMade)[0].plan
+    assert [each.tool for each in plan.steps] == ["query_rag_with_context"]
     assert "Planned by rules" in plan.repairs[0]
     assert ending(events).answer == FILTER
 
@@ -197,6 +198,30 @@ async def test_a_time_budget_stops_steps_in_flight_and_quotes_the_best_passage()
     assert "no time left" in last.answer
     assert FILTER in last.answer
     assert llm.running == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"plan": ["query_rag_with_context", "generate_summary"], "reasoning": "mine", "estimated_steps": 2},
+        {"steps": [{"tool": "query_rag_with_context"}, {"tool": "generate_summary", "depends_on": ["s1"]}]},
+    ],
+)
+async def test_a_plan_that_is_given_is_executed_and_none_is_asked_for(given: dict[str, Any]) -> None:
+    llm = ScriptedLanguageModel(planning([], REPLIES))
+    options = AnswerOptions(plan=given)
+    events = await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run("What does the pump cost?", options=options))
+    assert all(call.options.json_schema is None for call in llm.calls)
+    [made] = of(events, PlanMade)
+    assert [each.tool for each in made.plan.steps] == ["query_rag_with_context", "generate_summary"]
+    assert made.plan.steps[1].depends_on == ("s1",)
+    assert [done.ok for done in of(events, StepFinished)] == [True, True]
+
+
+async def test_a_given_plan_that_no_tool_can_execute_is_refused() -> None:
+    agent = KnowledgeAgent(ScriptedLanguageModel([]), pump_kb(), SETTINGS)
+    with pytest.raises(PlanInvalid, match="query_rag_with_context"):
+        await collect(agent.run("What does the pump cost?", options=AnswerOptions(plan={"plan": ["rm"]})))
 
 
 async def test_closing_a_run_ends_every_step_and_every_completion() -> None:

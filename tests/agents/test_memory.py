@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import AnswerOptions, answer, not_covered
 from readahead_agents.answering.pack_answer import answer_from_pack
 from readahead_agents.errors import LanguageModelUnavailable
@@ -16,7 +17,7 @@ from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.memory.follow_up import joined, leans
 from readahead_agents.memory.standalone import Standalone, standalone
 from readahead_agents.profile import UserProfile
-from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, of, pump_kb
+from tests.agents.parts import FILTER, SETTINGS, WARRANTY, collect, ending, of, planning, pump_kb, step
 
 ASKED = "What is the warranty of the mixer?"
 SAID = (Message("user", ASKED), Message("assistant", "It is 24 months."))
@@ -172,7 +173,7 @@ async def test_an_answer_without_its_question_is_not_remembered() -> None:
     assert of(events, HistoryRead)[0].history.left_out == 2
 
 
-@pytest.mark.parametrize("route", ["rag", "cag"])
+@pytest.mark.parametrize("route", ["rag", "cag", "agent"])
 async def test_what_is_known_of_the_reader_parts_no_prompt_before_the_end_of_the_question(route: str) -> None:
     question = "How often is the filter of the pump cleaned?"
     profiles = [UserProfile(expertise="beginner", detail="high"), UserProfile(expertise="expert", detail="low"), None]
@@ -181,9 +182,12 @@ async def test_what_is_known_of_the_reader_parts_no_prompt_before_the_end_of_the
         llm, options = ScriptedLanguageModel([FILTER]), AnswerOptions(profile=profile)
         if route == "rag":
             await collect(answer(llm, pump_kb(), question, SAID, SETTINGS, options))
-        else:
+        elif route == "cag":
             pack = [Message("system", f"{FILTER} {WARRANTY}")]
             await collect(answer_from_pack(llm, pump_kb(), pack, 30, question, SAID, SETTINGS, options))
+        else:
+            llm = ScriptedLanguageModel(planning([step("query_rag_with_context", question=question)], {}))
+            await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(question, SAID, options))
         prompts.append(llm.calls[-1].prompt.split())
     assert "beginner." in prompts[0] and "expert." in prompts[1]
     tokens = zip(*prompts, strict=False)

@@ -51,7 +51,7 @@ async def test_a_step_that_others_need_and_that_failed_has_the_plan_made_anew_wi
     [again] = of(events, Replanned)
     assert "s1" in again.reason and "the shelf is locked" in again.reason
     plans = of(events, PlanMade)
-    assert [each["id"] for plan in plans for each in plan.steps][:4] == ["s1", "s2", "s3", "s4"]
+    assert [each.id for made in plans for each in made.plan.steps][:4] == ["s1", "s2", "s3", "s4"]
     planned = [call for call in llm.calls if call.options.json_schema is not None]
     assert "the shelf is locked" in planned[1].messages[-1].content
     assert "[INST]" not in planned[1].messages[-1].content  # a failure's text is data

@@ -74,6 +74,8 @@ async def test_a_run_tells_its_plan_its_steps_its_answer_and_what_it_cost(asked:
     types = [event["type"] for _, event in events]
     for kind in ("route", "plan", "step_started", "evidence", "step_finished", "token", "citation", "usage"):
         assert kind in types, types
+    plan = next(event for _, event in events if event["type"] == "plan")
+    assert plan["plan"] == [each["tool"] for each in plan["steps"]] and plan["estimated_steps"] == 1
     usage = next(event for _, event in events if event["type"] == "usage")
     assert usage["llm_calls"] == 2 and usage["seconds"] > 0  # the plan and its only step
     assert usage["computed_tokens"] == usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"] > 0
@@ -166,6 +168,8 @@ async def test_what_cannot_be_asked_is_refused_before_a_run_begins(asked: Gatewa
         ({**ASKED, "question": ""}, 400, "question"),
         ({**ASKED, "stream": "yes"}, 400, "stream"),
         ({**ASKED, "rout": "rag"}, 400, "rout"),
+        ({**ASKED, "plan": {"steps": []}}, 400, "no steps"),
+        ({**ASKED, "plan": {"plan": ["query_rag_with_context"]}, "route": "rag"}, 400, "'rag'"),
     ):
         answer = await http.post("/v1/agent/runs", json=body)
         assert answer.status_code == status and named in answer.json()["error"]["message"], answer.text

@@ -21,6 +21,7 @@ from readahead_agents.events import (
     Token,
 )
 from readahead_agents.llm.base import TokenUsage
+from readahead_agents.planning.plan import Plan
 from readahead_platform.routing.route import Route, RouteChosen
 from readahead_platform.web.prose import answer_html
 from readahead_platform.web.secret import storage_folder, storage_secret
@@ -106,7 +107,7 @@ def test_a_turn_follows_the_events_of_an_agent_run() -> None:
     for event in (
         RouteChosen("agent", "why"),
         QuestionRewritten("q of that", "rules"),
-        PlanMade((), "first this", ("then that",), ("a server is away",)),
+        PlanMade(Plan((), "first this", ("then that",)), ("a server is away",)),
         Replanned("it came to nothing"),
         StepStarted("s1", "query_rag_with_context", {"question": "which?"}),
         StepStarted("s2", "generate_analysis", {}),

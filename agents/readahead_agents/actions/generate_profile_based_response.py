@@ -14,5 +14,4 @@ async def generate_profile_based_response(
     """Answers as the caller's profile has it, from the passages behind `earlier` or those found."""
     assert context.asked.profile is not None, "the tool is not there without a profile"
     evidence = await evidence_for(context, question, earlier)
-    reader = context.asked.profile.told()
-    return await write(context, question, "answer_user", evidence, context.options(), reader)
+    return await write(context, question, "answer_user", evidence, context.options(), context.reader)

@@ -9,4 +9,5 @@ from readahead_agents.actions.writing import ActionContext, write
 async def query_rag_with_context(context: ActionContext, question: str) -> ActionResult:
     """Searches the documents and answers the question from what was found."""
     evidence = await context.source.search(question, context.asked.top_k)
-    return await write(context, context.asked_as.get(question, question), "answer_user", evidence, context.options())
+    task = context.asked_as.get(question, question)
+    return await write(context, task, "answer_user", evidence, context.options(), context.reader)

@@ -41,6 +41,11 @@ class ActionContext:
     asked_as: Mapping[str, str] = field(default_factory=dict)
     """Of a text that was made to stand by itself, how it was asked: the latter is answered, or refused."""
 
+    @property
+    def reader(self) -> str:
+        """Whom answers are for, as prompts tell it at their end."""
+        return self.asked.profile.told() if self.asked.profile is not None else ""
+
     def options(self, max_tokens: int | None = None) -> CompletionOptions:
         """As the caller asked; one step takes at most its share of the run's tokens, whatever was asked."""
         settings, asked = self.settings, self.asked.completion(self.settings)

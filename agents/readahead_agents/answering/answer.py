@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
@@ -45,6 +46,8 @@ class AnswerOptions:
     before it."""
     limits: RunLimits = NO_LIMITS
     """What an agent's run may spend."""
+    plan: Mapping[str, Any] | None = None
+    """What an agent's run is to do, in our shape or the book's, in the place of a plan that the model makes."""
     approver: Approver | None = None
     """Who approves calls of tools that are not marked read-only; without one the agent has no such tools."""
 

@@ -11,7 +11,8 @@ MAX_BARE_DECLINE_CHARS = 60
 
 _DECLINES = re.compile(
     r"\bnot in the (?:documents|passages|text)\b|"
-    r"\b(?:not|n't|no)\b.{0,40}\b(?:mention|stat|specif|provid|contain|inform|answer|say|cover)",
+    r"\b(?:not|n't|no)\b.{0,40}\b(?:mention|stat|specif|provid|contain|inform|answer|say|cover)|"
+    r"(?:언급|나와|나오|명시|포함|기재|설명|제공|정보)\S{0,4}\s?(?:\S{1,4}\s)?(?:없|않)|알\s?수\s?없|모릅니다|모르겠",
     re.IGNORECASE,
 )
 _NEGATION = re.compile(

@@ -6,21 +6,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from readahead_agents.answering.denial import declines, is_about
+from readahead_agents.answering.doubt import BestStatement
 from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.marks import without_false_marks
 from readahead_agents.answering.named import Known, Name
 from readahead_agents.answering.packing import PackedPrompt
-from readahead_agents.answering.quotation import (
-    MAX_QUOTES,
-    MIN_QUOTED,
-    SURELY_NEAR,
-    SURELY_SAID,
-    Quotation,
-    best_units,
-    lacks_name,
-    lacks_noun,
-    said_share,
-)
+from readahead_agents.answering.quotation import MAX_QUOTES, Quotation, best_units
 from readahead_agents.answering.shown import Shown
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import asks_number
@@ -31,12 +22,7 @@ from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, TokenUsage
-from readahead_retrieval.relevance import relevance
 
-SURE_RELEVANCE = 1.05
-"""`relevance` below which passages may be from beside the matter: a quotation says so then. On XQuAD (397 questions,
-paragraphs of Wikipedia) it is below for 11% of the questions whose paragraph is there and 85% of those whose paragraph
-was taken away."""
 MAX_UNSUPPORTED = 4
 """Sentences without any support after which a text that has none is given up."""
 
@@ -52,7 +38,8 @@ async def grounded_answer(
     """Streams an answer from the prompt's passages, then its citations, then `Answered`.
 
     A sentence is held until it is judged, and shown where the passages support it. Where nothing is shown, or the
-    figure that was asked for is not in it, the passages' best statements follow as a quotation, marked as ours. The
+    figure that was asked for is not in it, or it stands on nothing of the statement that surely answers, the passages'
+    best statements follow as a quotation, marked as ours. The
     model is not asked where the passages count up what the question names, and do not name it.
 
     Args:
@@ -102,12 +89,12 @@ async def _end(
     text, citations, quoted = shown.text, tuple(shown.citations), False
     wording = wording_of(question)
     missing = Known(prompt.passages).missing(question)
-    doubtful = _is_doubtful(question, prompt)
-    if not prompt.passages or (doubtful and shown.declined and not text):
+    best = BestStatement.of(question, prompt)
+    if best.unit is None or (best.is_doubtful and shown.declined and not text):
         text = text or shown.declined or wording.not_covered.format(kb=source.name)
         yield Token(text[len(shown.text) :])
-    elif not text or _lacks_figure(question, text):
-        before, lead, most = _lead(wording, shown, missing, doubtful=doubtful)
+    elif not text or _lacks_figure(question, text) or best.is_left_out_by(citations):
+        before, lead, most = _lead(wording, shown, missing, doubtful=best.is_doubtful)
         found = Quotation(best_units(question, prompt.passages, prompt.near, most), wording, lead, before)
         added = f"\n\n{found.text}" if text else found.text
         yield Token(added, quoted=True)
@@ -135,20 +122,6 @@ def _unlisted(source: EvidenceSource, question: str, prompt: PackedPrompt) -> st
             unlisted = wording_of(question).unlisted
             return unlisted.format(kb=source.name, name=name.shown, others=", ".join(others))
     return ""
-
-
-def _is_doubtful(question: str, prompt: PackedPrompt) -> bool:
-    """Whether the best statement may be from beside the matter. A long passage may be far from a question that one
-    sentence of it answers, and near to one that none of its sentences does."""
-    if not prompt.passages or lacks_noun(question, prompt.passages):
-        return True
-    [best] = best_units(question, prompt.passages, prompt.near, 1)
-    said = said_share(question, best, prompt.passages)
-    if said >= SURELY_SAID:
-        return False
-    if said < MIN_QUOTED and prompt.near.of(best) < SURELY_NEAR:
-        return True
-    return lacks_name(question, best) or relevance(question, prompt.passages) < SURE_RELEVANCE
 
 
 def _lead(wording: Wording, shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, str, int]:

@@ -24,14 +24,6 @@ LOOKED_AT = 8
 """Statements that may complete the best one."""
 MIN_HALF = 0.5
 """Share of the weight of one half of a question that a quote must hold to speak of it."""
-MIN_QUOTED = 0.45
-"""Share of a question's weight below which a quote may be from beside the matter, whatever its passage holds."""
-SURELY_SAID = 0.65
-"""Above which it is not, however far the passage as a whole is from the question."""
-SURELY_NEAR = 0.7
-"""Cosine of a quote that says in other words what is asked for. Of 15 XQuAD questions whose best statement says little
-of their words and whose paragraph is there, 6 have such a one, 5 of them right; of 32 whose paragraph was taken away,
-none."""
 _ASKED_NOUN = re.compile(
     r"\b(?:what|which)\s+(?:(?:kind|type|sort)s?\s+of\s+)?(?!(?:name|part|place|purpose|reason|role|way)s?\b)([a-z]+)",
     re.IGNORECASE,
@@ -81,10 +73,11 @@ def best_units(
 
 
 def said_share(question: str, unit: Unit, passages: Sequence[Evidence]) -> float:
-    """0 to 1: of the terms of the question, by their weight, what a statement and what stands over it say."""
+    """0 to 1: of the terms of the question, or of one of its parts, what a statement and what stands over it say."""
     terms = QuestionTerms.of(question, units(passages))
-    whole = terms.weight(terms.asked, terms.asked)
-    return terms.weight(terms.asked, unit.said, unit.context) / whole if whole else 1.0
+    parts = [terms.asked, *filter(None, (half & terms.asked for half in halves(question)))]
+    whole = {part: terms.weight(part, part) for part in parts}
+    return max(terms.weight(p, unit.said, unit.context) / whole[p] if whole[p] else 1.0 for p in parts)
 
 
 def lacks_name(question: str, unit: Unit) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from readahead_agents.answering.kinds import Kind, asked_kind
-from readahead_agents.answering.units import QuestionTerms, Unit
+from readahead_agents.answering.units import QuestionTerms, Unit, in_forms_of
 from readahead_agents.answering.units import statements as statements_of
 from readahead_agents.evidence import EvidenceSource
-from readahead_retrieval.relevance import inflected_terms, key_terms
+from readahead_retrieval.relevance import key_terms
 from readahead_retrieval.types import Evidence
 
 NUMBER_FACTOR = 1.25
@@ -114,7 +114,7 @@ def ranked(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARE
 
 
 def _scored(question: str, passages: Sequence[Evidence], near: Near) -> list[Statement]:
-    found = [replace(unit, said=unit.said | inflected_terms(question, unit.text)) for unit in statements_of(passages)]
+    found = in_forms_of(question, statements_of(passages))
     asked = _Asked.of(question, found)
     scored = [Statement(unit, asked.score(unit, near.of(unit))) for unit in found]
     return sorted(scored, key=lambda statement: -statement.score)

@@ -10,12 +10,12 @@ from readahead_agents.answering.figures import NUMBERING, counts, measures, numb
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.together import excludes_more, mixes, stumbles
-from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves
+from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves, in_forms_of
 from readahead_agents.answering.verdict import Judged, Verdict
 from readahead_agents.answering.wording import LEADS
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary
-from readahead_retrieval.relevance import said_terms
+from readahead_retrieval.relevance import inflected_terms, said_terms
 from readahead_retrieval.types import Citation, Evidence
 
 MIN_NEW_HELD = 0.6
@@ -85,7 +85,7 @@ class Judge:
             return False
         named = labels(sentence) or labels(self._question)
         anchors = [anchor for anchor in self._anchors(citation) if self._is_of_named(anchor, named)]
-        told = said_terms(quote).union(*(anchor.context for anchor in anchors))
+        told = said_terms(quote).union(*(a.context for a in anchors))
         held = new & told
         if len(held) < MIN_NEW_HELD * len(new) or not self._bears_on_question(told | said_terms(sentence)):
             return False

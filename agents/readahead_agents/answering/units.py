@@ -6,13 +6,13 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from readahead_agents.answering.rows import in_words, is_row, may_head
 from readahead_agents.text import sentences
-from readahead_retrieval.relevance import key_terms, said_terms
+from readahead_retrieval.relevance import inflected_terms, key_terms, said_terms
 from readahead_retrieval.types import Evidence
 
 MAX_UNIT_CHARS = 400
@@ -24,7 +24,11 @@ _FIGURE = re.compile(r"(?<!\w)\d")
 _CONJUNCTION = re.compile(r",?\s(?:and|but|while|whereas)\s")
 _BROKEN = re.compile(r"(?:,|\b(?:a|an|and|at|by|for|from|in|is|of|on|or|the|to|was|with))$")
 """What no heading ends with: a line or a page broke the sentence."""
-_HALVES = re.compile(r"[,;?]?\s+(?:and|or|but)\s+|[;?]\s+|그리고\s+|[고며]\s+", re.IGNORECASE)
+# what ends a Korean verb before another ("하고", "하며"), and no noun ("창고", "보고")
+_HALVES = re.compile(
+    r"[,;?]?\s+(?:and|or|but)\s+|[;?]\s+|그리고\s+|(?<=[가-힣])(?:(?<![광경권금보사신원재참창최충])고(?!\s+[싶있])|며)\s+",
+    re.IGNORECASE,
+)
 _ENDED = re.compile(r"[.!?。！？][\"'”’)\]]*$")
 
 
@@ -80,6 +84,11 @@ def halves(question: str) -> list[frozenset[str]]:
 def units(passages: Sequence[Evidence]) -> list[Unit]:
     """The sentences and rows of all passages, each by itself."""
     return [unit for rank, passage in enumerate(passages) for unit in _units(rank, passage, pairs=False)]
+
+
+def in_forms_of(question: str, found: Iterable[Unit]) -> list[Unit]:
+    """The units with the question's Korean verbs among what they say, where they hold other forms of them."""
+    return [replace(unit, said=unit.said | inflected_terms(question, unit.text)) for unit in found]
 
 
 def clauses(passages: Sequence[Evidence]) -> list[Unit]:

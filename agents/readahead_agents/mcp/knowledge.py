@@ -203,8 +203,8 @@ def _told_of(event: RouteTaken | RunEvent) -> str | None:
             return f"Route {route}: {why}{estimate}"
         case EvidenceFound(evidence):
             return f"Found {len(evidence)} passages."
-        case PlanMade(steps):
-            return f"Planned {len(steps)} steps."
+        case PlanMade(plan):
+            return f"Planned {len(plan.steps)} steps."
         case StepStarted(step, tool):
             return f"Step {step}: {tool}."
         case _:

@@ -12,6 +12,9 @@ from readahead_agents.mcp.toolset import ToolSpec
 EARLIER = "earlier"
 """The argument by which a tool takes the results of the steps that its step depends on."""
 
+MAX_WRITTEN = 64
+"""Steps of a plan as it is written; how many are executed is a setting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -47,23 +50,35 @@ class Plan:
 
 
 def parse_plan(data: object, tools: Sequence[ToolSpec]) -> Plan:
-    """Reads a plan in our shape (`steps`) or the book's (`plan`: names in order).
-
-    Steps without an id are named by their place, s1, s2, …. Unknown tools, references and circles are not judged
-    here: `repair` mends them.
+    """Reads a plan for these tools. Single unknown ones, references and circles are not judged here: `repair` mends
+    them.
 
     Raises:
-        PlanInvalid: When it holds no list of steps.
+        PlanInvalid: When it holds no list of steps, or none with a tool that exists.
+    """
+    plan = written_plan(data)
+    known = {tool.name for tool in tools}
+    if all(step.tool not in known for step in plan.steps):
+        raise PlanInvalid(f"No step uses a tool that exists; they are {', '.join(sorted(known))}.")
+    return plan
+
+
+def written_plan(data: object) -> Plan:
+    """Reads a plan in our shape (`steps`) or the book's (`plan`: names in order).
+
+    Steps without an id are named by their place, s1, s2, ….
+
+    Raises:
+        PlanInvalid: When it holds no list of steps, or more than `MAX_WRITTEN`.
     """
     if not isinstance(data, Mapping):
         raise PlanInvalid(f"A plan is an object with `steps` or `plan`, not {type(data).__name__}.")
     raw = data.get("steps") or data.get("plan")
     if not isinstance(raw, list) or not raw:
         raise PlanInvalid("The plan has no steps.")
+    if len(raw) > MAX_WRITTEN:
+        raise PlanInvalid(f"The plan has {len(raw)} steps, and {MAX_WRITTEN} are the most that are read.")
     steps = tuple(_step(number, item) for number, item in enumerate(raw, start=1))
-    known = {tool.name for tool in tools}
-    if all(step.tool not in known for step in steps):
-        raise PlanInvalid(f"No step uses a tool that exists; they are {', '.join(sorted(known))}.")
     return Plan(steps, str(data.get("reasoning") or ""))
 
 
@@ -82,10 +97,15 @@ def _step(number: int, item: object) -> Step:
     )
 
 
+def is_reference(value: object) -> bool:
+    """Whether an argument stands for another step's result."""
+    return isinstance(value, Mapping) and set(value) == {"from"} and isinstance(value["from"], str)
+
+
 def references(arguments: object) -> set[str]:
     """The ids of the steps whose results the arguments ask for."""
     if isinstance(arguments, Mapping):
-        if set(arguments) == {"from"} and isinstance(arguments["from"], str):
+        if is_reference(arguments):
             return {arguments["from"]}
         return _union(arguments.values())
     return _union(arguments) if isinstance(arguments, list) else set()
@@ -105,7 +125,7 @@ def _rename(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_rename(item, names) for item in value]
     if isinstance(value, dict):
-        if set(value) == {"from"}:
+        if is_reference(value):
             return {"from": names.get(value["from"], value["from"])}
         return {key: _rename(item, names) for key, item in value.items()}
     return value

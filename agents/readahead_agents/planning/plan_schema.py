@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any
 
 from readahead_agents.mcp.toolset import ToolSpec
+from readahead_agents.planning.plan import is_reference
 
 MAX_TEXT = 120
 MAX_ITEM_TEXT = 60
@@ -22,7 +23,7 @@ _TEXT_PATTERN = r"^[^\"\\\x00-\x1f\x7f]+$"
 
 
 def plan_schema(tools: Sequence[ToolSpec], max_steps: int) -> dict[str, Any]:
-    """A plan's schema: each step is one of the tools with its own literal arguments.
+    """A plan's schema: each step is one of the tools with its own arguments, literal but for results of earlier steps.
 
     A small model fills every array to `maxItems` and every string to `maxLength`, so all have small ones. Arguments
     that are neither scalars nor lists of texts are left out: only results of earlier steps fill them, through
@@ -54,11 +55,15 @@ def can_be_planned(tool: ToolSpec) -> bool:
 
 
 def fits(arguments: Mapping[str, Any], tool: ToolSpec) -> bool:
-    """Whether a tool takes the arguments: all that it needs, none that it does not know, each of its kind."""
+    """Whether a foreign tool takes the arguments: all that it needs, none that it does not know, each of its kind or,
+    where that is a text, the result of another step."""
     known = literal_arguments(tool)
     if not set(tool.input_schema.get("required", [])) <= arguments.keys() <= known.keys():
         return False
-    return all(_is_of_kind(value, known[name]) for name, value in arguments.items())
+    return all(
+        _is_of_kind(value, known[name]) or (is_reference(value) and takes_result(known[name]))
+        for name, value in arguments.items()
+    )
 
 
 def fitting(arguments: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
@@ -95,11 +100,22 @@ def _step_schema(tool: ToolSpec, ids: Sequence[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"tool": {"const": tool.name}}
     required = set(tool.input_schema.get("required", []))
     arguments = literal_arguments(tool)
+    if tool.server:
+        arguments = {name: _or_result(schema, ids) for name, schema in arguments.items()}
     fields["arguments"] = _object(arguments, required=[name for name in arguments if name in required])
     if ids:
         items = {"enum": list(ids)}
         fields["depends_on"] = {"type": "array", "items": items, "maxItems": MAX_DEPENDENCIES}
     return _object(fields)
+
+
+def takes_result(schema: Mapping[str, Any]) -> bool:
+    """Whether an argument of a foreign tool may be an earlier step's text; ours get results through `depends_on`."""
+    return schema.get("type") == "string"
+
+
+def _or_result(schema: dict[str, Any], ids: Sequence[str]) -> dict[str, Any]:
+    return {"anyOf": [schema, _object({"from": {"enum": list(ids)}})]} if ids and takes_result(schema) else schema
 
 
 def _bounded(schema: dict[str, Any]) -> dict[str, Any] | None:

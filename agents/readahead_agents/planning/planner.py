@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from readahead_agents.answering.passages import as_data
@@ -11,9 +11,9 @@ from readahead_agents.errors import BudgetExceeded, LanguageModelRefused, PlanIn
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, Message
 from readahead_agents.llm.completion import complete
 from readahead_agents.mcp.toolset import ToolSpec
-from readahead_agents.planning.plan import Plan
-from readahead_agents.planning.plan_schema import can_be_planned, literal_arguments, plan_schema
-from readahead_agents.planning.repair import repair, rule_plan
+from readahead_agents.planning.plan import Plan, parse_plan
+from readahead_agents.planning.plan_schema import can_be_planned, literal_arguments, plan_schema, takes_result
+from readahead_agents.planning.repair import RULES_OF_FORM, repair, rule_plan
 from readahead_agents.planning.written_plan import read_plan
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
@@ -31,6 +31,7 @@ _TWO_SIDES = (
     '"arguments":{"question":"Compare the old and the new contract.","sides":["the old contract","the new contract"]},'
     '"depends_on":[]}]}'
 )
+_OR_RESULT = ' or {"from": an earlier step\'s id}'
 EXAMPLES = (("When does the shop open?", _ONE_FACT), ("Compare the old and the new contract.", _TWO_SIDES))
 """Plans as they should be; small models follow examples more than instructions."""
 
@@ -62,6 +63,18 @@ class Planner:
             return rule_plan(question, self._tools, max_steps, f"Planned by rules, as the model's plan failed: {error}")
         return repair(written, question, self._tools, max_steps)
 
+    def given(self, plan: Mapping[str, Any], question: str) -> Plan:
+        """Somebody's own plan for the question, in our shape or the book's, made executable.
+
+        Raises:
+            PlanInvalid: No step of it can be executed with the tools there are.
+        """
+        written = parse_plan(plan, self._tools)
+        mended = repair(written, question, self._tools, self._settings.max_steps, RULES_OF_FORM)
+        if not mended.steps:
+            raise PlanInvalid("No step of `plan` can be executed: each takes the result of a step that is not there.")
+        return mended
+
     async def _ask(self, question: str, failed: str) -> str:
         settings = self._settings
         options = CompletionOptions(
@@ -87,10 +100,15 @@ def _described(tool: ToolSpec) -> str:
     """One line for each tool; its own words are data, and bounded."""
     required = tool.input_schema.get("required", [])
     arguments = ", ".join(
-        f"{name}{'' if name in required else '?'}: {_kind(schema)}" for name, schema in literal_arguments(tool).items()
+        f"{name}{'' if name in required else '?'}: {_kind(schema)}{_OR_RESULT * _may_be_result(tool, schema)}"
+        for name, schema in literal_arguments(tool).items()
     )
     description = as_data(" ".join(tool.description.split())[:MAX_DESCRIPTION_CHARS]).strip()
     return f"- {tool.name}({arguments}): {description}"
+
+
+def _may_be_result(tool: ToolSpec, schema: Mapping[str, Any]) -> bool:
+    return bool(tool.server) and takes_result(schema)
 
 
 def _kind(schema: dict[str, Any]) -> str:

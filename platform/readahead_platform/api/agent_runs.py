@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import Answered
 from readahead_agents.llm.base import Message
+from readahead_agents.planning.plan import written_plan
 from readahead_agents.profile import UserProfile
 from readahead_agents.run_limits import NO_LIMITS, RunLimits
 from readahead_agents.runs.journal import Event, Run, RunStatus
@@ -44,6 +45,8 @@ class RunRequest(BaseModel):
     top_k: int | None = Field(default=None, ge=1, le=50)
     profile: UserProfile | None = None
     limits: RunLimits = NO_LIMITS
+    plan: dict[str, Any] | None = None
+    """What to do, in the place of a plan that the model makes: `steps`, or the book's `plan` of tools' names."""
     approvals: Literal["never", "ask"] = "never"
     """`ask`: tools of other servers that are not marked read-only may be used, and each call waits for approval."""
     stream: bool = Field(default=False, strict=True)
@@ -69,6 +72,11 @@ async def create_run(tenant: Tenant, key: Key, context: Context, body: RunReques
         highest = getattr(context.settings.agents, name)
         message = f"`limits.{name}` is {getattr(body.limits, name)}, and this server allows {highest} at most."
         raise ApiError(400, message, param=f"limits.{name}", code="invalid_value")
+    if body.plan is not None:
+        written_plan(body.plan)  # its shape; which tools there are is known within the run
+        if body.route != "agent":
+            message = f'`plan` is for the route "agent", and `route` is {body.route!r}.'
+            raise ApiError(400, message, param="plan", code="invalid_value")
     run = await start_run(context, tenant, body)
     if body.stream:
         return await _stream(context, tenant, run.id, 0)
@@ -154,7 +162,9 @@ async def _events(
     context: GatewayContext, run: Run, kb_id: str, body: RunRequest, watch: Callable[[ChatEvent], None] | None
 ) -> AsyncGenerator[Event, None]:
     approver = context.runs.approvals.of(run.id) if body.approvals == "ask" else None
-    options = AnswerOptions(top_k=body.top_k, profile=body.profile, limits=body.limits, approver=approver)
+    options = AnswerOptions(
+        top_k=body.top_k, profile=body.profile, limits=body.limits, plan=body.plan, approver=approver
+    )
     began = time.monotonic()
     async with aclosing(context.chat.ask(run.tenant, kb_id, body.to_messages(), body.route, options)) as events:
         async for event in events:

@@ -127,8 +127,8 @@ class AnswerLog:
         if self._plans:
             field["run"] = {
                 "steps": [self._step(step) for step in self._finished_steps],
-                "reasoning": self._plans[-1].reasoning,
-                "repairs": [repair for plan in self._plans for repair in plan.repairs],
+                "reasoning": self._plans[-1].plan.reasoning,
+                "repairs": [repair for made in self._plans for repair in made.plan.repairs],
                 "replanned": self._replanned,
                 "missing": list(self._plans[-1].missing),
             }
@@ -164,6 +164,8 @@ def event_object(event: ChatEvent) -> dict[str, Any]:
         case Answered():
             citations = [citation_object(citation) for citation in event.citations]
             return {"type": name, **asdict(event), "citations": citations, "usage": usage_object(event.usage)}
+        case PlanMade(plan, missing):
+            return {"type": name, **plan.to_json(), "repairs": list(plan.repairs), "missing": list(missing)}
         case QuestionRewritten() | HistoryRead():
             return {"type": name, **_of_conversation(event)}
         case _:

@@ -122,7 +122,7 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     agent.AlreadyDecided: _bad_request("approval_request_decided", "input"),
     agent.ItemExists: _bad_request("duplicate_item", "input"),
     agent.ConversationFull: _bad_request("conversation_full", "conversation"),
-    agent.PlanInvalid: lambda error: _server_error(500, error.message, "plan_invalid"),
+    agent.PlanInvalid: _bad_request("plan_invalid", "plan"),
     RequestValidationError: lambda error: _invalid_request(error),
     ValidationError: lambda error: _invalid_field(error.errors()[0], error.errors()[0]["loc"]),
     OperationalError: lambda error: _storage(error),

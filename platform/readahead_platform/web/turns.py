@@ -103,8 +103,8 @@ class Turn:
 
     def _apply_to_steps(self, event: ChatEvent) -> None:
         match event:
-            case PlanMade(reasoning=reasoning, repairs=repairs, missing=missing):
-                self.remarks += tuple(line for line in (reasoning, *repairs, *missing) if line)
+            case PlanMade(plan, missing):
+                self.remarks += tuple(line for line in (plan.reasoning, *plan.repairs, *missing) if line)
             case Replanned(reason=reason):
                 self.remarks += (f"A new plan, because: {reason}",)
             case StepStarted(step=step, tool=tool, arguments=arguments):

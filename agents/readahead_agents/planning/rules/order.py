@@ -48,6 +48,18 @@ def within_limit(steps: Steps, request: Request) -> tuple[Steps, str]:
     return kept, f"{spare} steps over the limit of {request.max_steps} were dropped."
 
 
+def with_what_they_take(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Steps that take the result of a step that is not there, or not before them, can't be called."""
+    kept: list[Step] = []
+    for step in steps:
+        if references(step.arguments) <= {earlier.id for earlier in kept}:
+            kept.append(step)
+    gone = sorted({step.tool for step in steps if step not in kept})
+    return tuple(
+        kept
+    ), f"Calls with results of steps that are not there were dropped: {', '.join(gone)}." if gone else ""
+
+
 def wait_for_evidence(steps: Steps, request: Request) -> tuple[Steps, str]:
     """A step that reasons over the documents and depends on nothing waits for every query before it."""
     mended: list[Step] = []
