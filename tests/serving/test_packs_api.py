@@ -69,9 +69,9 @@ def pack_fields() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(models_dir: Path, folder: Path) -> Iterator[LlmServer]:
+def serving(models_dir: Path, folder: Path, **settings: str) -> Iterator[LlmServer]:
     log = folder / "stderr.log"
-    with running_server(models_dir, log, embedding_model="", packs_dir=folder / "packs") as server:
+    with running_server(models_dir, log, embedding_model="", packs_dir=folder / "packs", **settings) as server:
         yield server
 
 
@@ -150,20 +150,21 @@ def test_the_same_text_under_two_salts_is_never_shared(server: LlmServer) -> Non
     assert own["tokens_computed"] == own["tokens"], "a build must not read another tenant's KV"
 
 
-def test_a_kill_leaves_packs_that_the_next_server_reads_without_computing_them(
+def test_a_kill_leaves_packs_in_bytes_that_the_next_server_reads_without_computing_them(
     smollm2_path: Path, minilm_path: Path, tmp_path: Path
 ) -> None:
-    with serving(minilm_path.parent, tmp_path) as server:
+    with serving(minilm_path.parent, tmp_path, pack_kv="int8") as server:
         client = Client(server, "acme")
         pack = client.build(**pack_fields())
+        assert pack["bytes"] < 0.54 * 23_040 * pack["tokens"], "23,040 bytes a token in bfloat16"
         messages = client.call("GET", f"/v1/packs/{pack['id']}/messages")["data"]
         said, _ = client.ask(messages, "How heavy is pump 3?")
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(60)
-    with serving(minilm_path.parent, tmp_path) as server:
+    with serving(minilm_path.parent, tmp_path, pack_kv="int8") as server:
         client = Client(server, "acme")
         adopted = client.call("GET", f"/v1/packs/{pack['id']}")
-        assert (adopted["state"], adopted["tokens"]) == ("on_disk", pack["tokens"])
+        assert [adopted[name] for name in ("state", "tokens", "bytes")] == ["on_disk", pack["tokens"], pack["bytes"]]
         before = client.metric("prompt_tokens_computed")
         assert before == 0
         again, usage = client.ask(messages, "How heavy is pump 3?")
