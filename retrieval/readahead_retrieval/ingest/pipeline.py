@@ -7,6 +7,8 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+import numpy as np
+
 from readahead_retrieval.embedding import Embedder, Vectors
 from readahead_retrieval.errors import DocumentError, EmbedderRefused, EmbedderUnavailable
 from readahead_retrieval.ingest.changes import Changes
@@ -192,20 +194,38 @@ class Pipeline:
         return len(made)
 
     async def _embed(self, row: DocumentRow) -> None:
-        document_id = row.id
-        await self._begin_embedding(document_id)
-        while True:
-            async with self._database.reading() as session:
-                batch = await chunks.without_vector(session, document_id, self._settings.embed_batch)
-            if not batch:
-                return
-            vectors = await self._vectors([text for _, text in batch], for_ever=row.rereads is not None)
-            async with self._database.writing() as session:
-                if not await documents.add_embedded(session, document_id, len(batch)):
-                    raise DocumentGone
-                await chunks.set_vectors(session, [chunk_id for chunk_id, _ in batch], vectors)
-                await jobs.progressed(session, document_id)
-            self._changes.notify(document_id)
+        """While a batch is written down, the next one is computed already."""
+        await self._begin_embedding(row.id)
+        batch = await self._unembedded(row.id, skipped=0)
+        computing = self._computing(row, batch)
+        try:
+            while batch:
+                following = await self._unembedded(row.id, skipped=len(batch))
+                vectors = await computing
+                computing = self._computing(row, following)
+                await self._commit_vectors(row.id, [chunk_id for chunk_id, _ in batch], vectors)
+                batch = following
+        finally:
+            computing.cancel()
+            await asyncio.gather(computing, return_exceptions=True)
+
+    def _computing(self, row: DocumentRow, batch: Sequence[tuple[int, str]]) -> asyncio.Task[Vectors]:
+        texts = [text for _, text in batch]
+        return asyncio.create_task(self._vectors(texts, for_ever=row.rereads is not None))
+
+    async def _unembedded(self, document_id: str, skipped: int) -> list[tuple[int, str]]:
+        """The next batch, behind so many chunks that are under way."""
+        async with self._database.reading() as session:
+            found = await chunks.without_vector(session, document_id, skipped + self._settings.embed_batch)
+        return found[skipped:]
+
+    async def _commit_vectors(self, document_id: str, chunk_ids: Sequence[int], vectors: Vectors) -> None:
+        async with self._database.writing() as session:
+            if not await documents.add_embedded(session, document_id, len(chunk_ids)):
+                raise DocumentGone
+            await chunks.set_vectors(session, chunk_ids, vectors)
+            await jobs.progressed(session, document_id)
+        self._changes.notify(document_id)
 
     async def _begin_embedding(self, document_id: str) -> None:
         """Vectors of another model are of no use beside this one's."""
@@ -225,6 +245,8 @@ class Pipeline:
         Args:
             for_ever: For what nobody waits for: the document answers meanwhile as it was.
         """
+        if not texts:
+            return np.empty((0, self._embedder.dimension), dtype=np.float32)
         for attempt in itertools.count(1):
             try:
                 return await self._embedder.embed(texts, "passage")
