@@ -52,7 +52,7 @@ class Judge:
         self._question = question
         self._asked_numbers = numbers(question)
         self._said_in_question = said_terms(question)
-        self._units = clauses(passages)
+        self._units = in_forms_of(question, clauses(passages))
         self._terms = QuestionTerms.of(question, self._units)
         self._asked = [self._terms.asked, *(half & self._terms.asked for half in halves(question))]
         self._asks_fact = not asks_for_summary(question) and not asks_for_analysis(question)
@@ -85,7 +85,7 @@ class Judge:
             return False
         named = labels(sentence) or labels(self._question)
         anchors = [anchor for anchor in self._anchors(citation) if self._is_of_named(anchor, named)]
-        told = said_terms(quote).union(*(a.context for a in anchors))
+        told = said_terms(quote).union(inflected_terms(self._question, quote), *(a.context for a in anchors))
         held = new & told
         if len(held) < MIN_NEW_HELD * len(new) or not self._bears_on_question(told | said_terms(sentence)):
             return False
