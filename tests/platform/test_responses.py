@@ -13,10 +13,12 @@ from typing import Any
 import openai
 import pytest
 
+from readahead_agents.limits import Budget
 from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_platform.gateway.drain import Drain
 from readahead_platform.ports import bind_gateway
+from readahead_platform.responses.found_passages import UNSUPPORTED
 from readahead_platform.service import serving
 from readahead_serving.api.app import create_app
 from readahead_serving.api.models import LanguageModel, Models
@@ -229,11 +231,41 @@ async def test_mcp_tools_are_called_in_between_and_their_results_read(
     assert "41 kilograms" in smollm2_tokenizer.decode(replies.prompts[1].prompt_tokens)
 
 
+def searching(query: str) -> str:
+    return f'<tool_call>\n{{"name": "readahead__kb_search", "arguments": {{"query": "{query}"}}}}\n</tool_call>'
+
+
+OWN: Any = [{"type": "mcp", "server_label": "readahead"}]
+WEIGHT = "The Halden pump weighs 41 kilograms without its frame."
+
+
+async def test_what_a_model_says_of_passages_that_it_searched_for_is_cited_as_answers_from_documents_are(
+    tmp_path: Path, manual: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    said = f"I have looked. {WEIGHT} It is painted green and costs 900 euros."
+    replies = Replies(searching("weight of the pump"), said)
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        ids = await add_document(gateway, "manuals", manual)
+        sdk = gateway.sdk()
+        async with sdk.responses.stream(model=MODEL, input=QUESTION, tools=OWN) as stream:
+            kinds = [event.type async for event in stream]
+            made = await stream.get_final_response()
+        replies.texts, replies.prompts = [searching("colour of the pump"), "It is green and costs 900 euros."], []
+        unfounded = await sdk.responses.create(model=MODEL, input="What colour is the Halden pump?", tools=OWN)
+    message = made.output[-1]
+    assert message.type == "message" and message.content[0].type == "output_text" and made.output_text == said
+    [cited] = [annotation.to_dict() for annotation in message.content[0].annotations]
+    assert (cited["type"], cited["file_id"], cited["filename"]) == ("file_citation", ids["file"], "manual.pdf")
+    assert (cited["page"], cited["quote"]) == (1, WEIGHT) and cited["boxes"]
+    assert said[int(str(cited["answer_start"])) : int(str(cited["answer_end"]))] == WEIGHT
+    assert kinds.index("response.output_text.annotation.added") < kinds.index("response.output_text.done")
+    assert (unfounded.model_extra or {})["readahead"]["notes"] == [UNSUPPORTED]
+
+
 async def test_a_model_that_calls_tools_for_ever_is_made_to_answer(
     tmp_path: Path, manual: Path, smollm2_tokenizer: Tokenizer
 ) -> None:
-    search = '<tool_call>\n{"name": "readahead__kb_list", "arguments": {}}\n</tool_call>'
-    replies = Replies(search)
+    replies = Replies(*(searching(f"pump {number}") for number in range(4)))
     async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
         await add_document(gateway, "manuals", manual)
         response = await gateway.sdk().responses.create(
@@ -241,6 +273,33 @@ async def test_a_model_that_calls_tools_for_ever_is_made_to_answer(
         )
     assert [item.type for item in response.output].count("mcp_call") == 3
     assert response.output[-1].type == "message" and len(replies.prompts) == 4
+
+
+async def test_a_model_that_calls_a_tool_again_with_the_same_arguments_has_to_answer(
+    tmp_path: Path, manual: Path, smollm2_tokenizer: Tokenizer
+) -> None:
+    replies = Replies(searching("pump"), searching("oil"), searching("pump"), WEIGHT)
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        await add_document(gateway, "manuals", manual)
+        response = await gateway.sdk().responses.create(model=MODEL, input=QUESTION, tools=OWN)
+    assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "mcp_call", "message"]
+    assert response.output_text == WEIGHT
+    [note] = (response.model_extra or {})["readahead"]["notes"]
+    assert "kb_search was called again" in note
+
+
+async def test_tools_are_called_for_as_long_as_a_run_may_take_and_then_the_model_answers(
+    tmp_path: Path, manual: Path, smollm2_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = Replies(searching("pump"), WEIGHT)
+    left = iter([60.0, 60.0])
+    monkeypatch.setattr(Budget, "remaining_s", property(lambda _: next(left, 0.0)))
+    async with with_model(tmp_path / "home", smollm2_tokenizer, replies) as gateway:
+        await add_document(gateway, "manuals", manual)
+        response = await gateway.sdk().responses.create(model=MODEL, input=QUESTION, tools=OWN)
+    assert [item.type for item in response.output][:2] == ["mcp_list_tools", "mcp_call"] and len(replies.prompts) == 2
+    [note] = (response.model_extra or {})["readahead"]["notes"]
+    assert "seconds for calls of tools were spent" in note
 
 
 async def test_a_response_in_the_background_is_followed_later_and_cancelled(tmp_path: Path, manual: Path) -> None:

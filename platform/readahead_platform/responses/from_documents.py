@@ -10,15 +10,15 @@ from typing import Any
 from readahead_agents.answering.answer import AnswerOptions
 from readahead_agents.events import Answered, EvidenceFound, QuestionRewritten, Token
 from readahead_agents.llm.base import Message
-from readahead_platform.api.answer_log import AnswerLog, citation_object
+from readahead_platform.api.answer_log import AnswerLog
 from readahead_platform.api.passage_files import files_of
 from readahead_platform.gateway.chat_service import ChatEvent, ChatService
 from readahead_platform.gateway.scores import score
 from readahead_platform.gateway.selection import EVERYTHING, Selection
+from readahead_platform.responses.annotations import file_citation
 from readahead_platform.responses.request import ResponseRequest
 from readahead_platform.responses.writer import Event, Item, MessageWriter, ResponseWriter
 from readahead_platform.routing.route import RouteChosen
-from readahead_retrieval.errors import NotFound
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Attachment, Citation, Evidence
 
@@ -64,7 +64,7 @@ class DocumentAnswer:
                     yield typed
                 if isinstance(event, Answered):
                     for citation in event.citations:
-                        for typed in message.annotate(await self._annotation(citation)):
+                        for typed in message.annotate(await file_citation(self._library, self._tenant, citation)):
                             yield typed
                     for typed in self._ending(event, writer, search, message):
                         yield typed
@@ -85,16 +85,6 @@ class DocumentAnswer:
         yield from message.close("completed" if cut is None else "incomplete")
         yield writer.complete(self._log.usage(), cut, readahead=self._log.readahead())
 
-    async def _annotation(self, citation: Citation) -> dict[str, Any]:
-        """OpenAI's file citation, and what it has no field for: the page, the quote and where it stands."""
-        return {
-            "type": "file_citation",
-            "file_id": await self._file_id(citation.document_id),
-            "filename": citation.document,
-            "index": citation.answer_end,
-            **citation_object(citation),
-        }
-
     async def _selection(self, kb: str) -> Selection:
         tool = self._request.file_search
         if tool is None or not tool.selects:
@@ -109,12 +99,6 @@ class DocumentAnswer:
         filters = self._request.file_search.filters if self._request.file_search is not None else None
         files = await files_of(self._library, self._tenant, kb, filters)
         return [_result(passage, files[passage.document_id]) for passage in found if passage.document_id in files]
-
-    async def _file_id(self, document_id: str) -> str:
-        try:
-            return (await self._library.get_document(self._tenant, document_id)).file_id
-        except NotFound:
-            return document_id  # deleted while the answer was written
 
 
 def _result(passage: Evidence, file: Attachment) -> dict[str, Any]:

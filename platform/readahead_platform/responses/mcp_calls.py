@@ -8,10 +8,12 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+from readahead_agents.calls import CallLog
 from readahead_agents.errors import ToolsetUnavailable
 from readahead_agents.mcp.external import SEPARATOR
-from readahead_agents.mcp.toolset import ToolOutcome, Toolset, ToolSpec
+from readahead_agents.mcp.toolset import ToolOutcome, ToolSpec
 from readahead_platform.responses.approvals import request_item, tool_is_missing
+from readahead_platform.responses.found_passages import SEARCH, FoundPassages
 from readahead_platform.responses.items import MCP_CALL, ChatMessage, chat_messages
 from readahead_platform.responses.tool_descriptions import described
 from readahead_platform.responses.tool_servers import ToolServer
@@ -30,12 +32,17 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 class McpCalls:
     """The MCP tools of one response. The model knows them as `label__tool`."""
 
-    def __init__(self, writer: ResponseWriter, servers: Sequence[ToolServer]) -> None:
+    def __init__(self, writer: ResponseWriter, servers: Sequence[ToolServer], found: FoundPassages) -> None:
+        """Args:
+        found: Is told what searches of our own server find.
+        """
         self._writer = writer
         self._servers = servers
         self._tools: dict[str, tuple[ToolServer, ToolSpec]] = {}
         self._described: dict[str, dict[str, Any]] = {}
         self._done: dict[str, Item] = {}
+        self._found = found
+        self._log = CallLog()
 
     @property
     def names(self) -> set[str]:
@@ -54,11 +61,18 @@ class McpCalls:
             {"type": "function", "function": {"name": name, **told}} for name, told in sorted(self._described.items())
         ]
 
-    async def call(self, wanted: Item) -> AsyncGenerator[Event, None]:
+    def is_new(self, wanted: Item) -> bool:
+        """Whether a call is worth making: it was not made before, or may come to something else this time."""
+        arguments = _parsed(wanted["arguments"])
+        _, spec = self._tools[wanted["name"]]
+        return self._log.before(spec, {"cut": wanted["arguments"]} if arguments is None else arguments) is None
+
+    async def call(self, wanted: Item, seconds: float = CALL_S) -> AsyncGenerator[Event, None]:
         """Runs a call that the model made; one that fails tells so, to the model too.
 
         Args:
             wanted: With `approval_request_id` where the client approved it.
+            seconds: That it may take; `CALL_S` at most.
         """
         server, spec = self._tools[wanted["name"]]
         item: Item = {
@@ -76,8 +90,7 @@ class McpCalls:
         yield self._writer.add(item)
         yield self._writer.tell("response.mcp_call.in_progress", item)
         yield self._writer.tell("response.mcp_call_arguments.done", item, arguments=item["arguments"])
-        assert server.tools is not None
-        outcome = await _outcome(server.tools, spec, wanted["arguments"])
+        outcome = await self._outcome(server, spec, wanted["arguments"], min(seconds, CALL_S))
         text = outcome.text[:MAX_OUTPUT_CHARS]
         if outcome.ok:
             item["output"] = text
@@ -115,6 +128,20 @@ class McpCalls:
     def messages(self, wanted: Mapping[str, Any]) -> list[ChatMessage]:
         """A call that ran, and its result, as the model reads them on."""
         return chat_messages([self._done[wanted["id"]]])
+
+    async def _outcome(self, server: ToolServer, spec: ToolSpec, arguments: str, seconds: float) -> ToolOutcome:
+        parsed = _parsed(arguments)
+        if parsed is None:
+            return ToolOutcome(ok=False, text="The arguments are cut off: they are no JSON object.")
+        assert server.tools is not None
+        try:
+            outcome = await server.tools.call_tool(spec.name, parsed, timeout_s=seconds)
+        except ToolsetUnavailable as error:
+            return ToolOutcome(ok=False, text=error.message)
+        self._log.after(spec, parsed, outcome)
+        if server.is_own and spec.name == SEARCH and outcome.data is not None:
+            self._found.add(outcome.data)
+        return outcome
 
     async def _listed(self, server: ToolServer) -> list[Event]:
         item: Item = {
@@ -159,13 +186,3 @@ def _parsed(arguments: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
-
-
-async def _outcome(tools: Toolset, spec: ToolSpec, arguments: str) -> ToolOutcome:
-    parsed = _parsed(arguments)
-    if parsed is None:
-        return ToolOutcome(ok=False, text="The arguments are cut off: they are no JSON object.")
-    try:
-        return await tools.call_tool(spec.name, parsed, timeout_s=CALL_S)
-    except ToolsetUnavailable as error:
-        return ToolOutcome(ok=False, text=error.message)

@@ -24,6 +24,15 @@ class ModelCall:
     usage: dict[str, Any] = field(default_factory=dict)
     calls: list[Item] = field(default_factory=list)
     """The `function_call` items, complete at the end."""
+    goes_on: bool = False
+    """Whether all of them are calls that are made here, before the model is called again."""
+    waits: bool = False
+    """Whether some of them wait for the client's word."""
+
+    @property
+    def status(self) -> str:
+        """Of the items that it wrote."""
+        return "incomplete" if self.finish_reason == "length" else "completed"
 
 
 async def stream_call(
@@ -38,7 +47,7 @@ async def stream_call(
     """Streams one chat completion as events of a response.
 
     Args:
-        message: Takes the text.
+        message: Takes the text; it is ended, and left open for its citations.
         hidden: Names of tools whose calls are not the client's: they are collected and not told.
 
     Raises:
@@ -56,8 +65,7 @@ async def stream_call(
                     for event in open_calls.add(part):
                         yield event
                 call.finish_reason = choice.get("finish_reason") or call.finish_reason
-    status = "incomplete" if call.finish_reason == "length" else "completed"
-    for event in (*message.close(status), *open_calls.close(status)):
+    for event in (*message.end(), *open_calls.close(call.status)):
         yield event
 
 

@@ -19,7 +19,6 @@ class PlainLinksWriter(MessageWriter):
         if shown := self._shown.feed(text):
             yield from super().write(shown)
 
-    def close(self, status: str = "completed") -> Iterator[Event]:
+    def end(self) -> Iterator[Event]:
         if rest := self._shown.finish():
             yield from super().write(rest)
-        yield from super().close(status)

@@ -120,15 +120,7 @@ class Responses:
             documents = DocumentAnswer(context.chat, context.library, run.tenant, request, url)
             answer = documents.events(writer, turns(said))
         else:
-            plain = ModelAnswer(
-                context.llm,
-                context.llm_of(run.tenant),
-                self._servers,
-                run.tenant,
-                request,
-                context.settings.gateway.response_tokens,
-                context.settings.agents.link_hosts,
-            )
+            plain = ModelAnswer(context, self._servers, run.tenant, request)
             answer = plain.events(writer, said)
         try:
             async with aclosing(answer) as events:

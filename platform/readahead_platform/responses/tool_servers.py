@@ -29,6 +29,11 @@ class ToolServer:
     def label(self) -> str:
         return self.wanted.server_label
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is our own knowledge server."""
+        return _is_own(self.wanted)
+
 
 class ToolServers:
     """A client names a server and never a place to connect to: the addresses are the operator's."""
@@ -43,7 +48,7 @@ class ToolServers:
     def check(self, wanted: Sequence[McpTool]) -> None:
         """Raises `ApiError`, 400, for a server that there is none of."""
         for tool in wanted:
-            if self._is_own(tool) or self._settings(tool) is not None:
+            if _is_own(tool) or self._settings(tool) is not None:
                 continue
             known = ", ".join(repr(name) for name in [OWN_LABEL, *self._configured])
             message = f"There is no MCP server {tool.server_label!r} here; there are {known}. The operator adds others."
@@ -57,7 +62,7 @@ class ToolServers:
 
     async def _open(self, tenant: str, wanted: McpTool, stack: AsyncExitStack) -> ToolServer:
         allowed = wanted.allowed_tools
-        if self._is_own(wanted):
+        if _is_own(wanted):
             own = await stack.enter_async_context(McpToolset(self._own(tenant)))
             tools: Toolset = FilteredToolset(own, lambda tool: allowed is None or tool.name in allowed)
             return ToolServer(wanted, tools)
@@ -71,10 +76,11 @@ class ToolServers:
             return ToolServer(wanted, None, external.missing[0])
         return ToolServer(wanted, JoinedToolset(external.toolsets))
 
-    def _is_own(self, tool: McpTool) -> bool:
-        return tool.server_label == OWN_LABEL and tool.server_url is None
-
     def _settings(self, tool: McpTool) -> McpServerSettings | None:
         if tool.server_url is None:
             return self._configured.get(tool.server_label)
         return next((each for each in self._configured.values() if each.url == tool.server_url), None)
+
+
+def _is_own(tool: McpTool) -> bool:
+    return tool.server_label == OWN_LABEL and tool.server_url is None

@@ -102,6 +102,15 @@ class MessageWriter:
         index = len(self._part["annotations"]) - 1
         yield self._tell("response.output_text.annotation.added", annotation_index=index, annotation=annotation)
 
+    @property
+    def text(self) -> str:
+        """What was written so far."""
+        return str(self._part["text"])
+
+    def end(self) -> Iterator[Event]:
+        """Nothing is written after this; what was held back is."""
+        return iter(())
+
     def close(self, status: str = "completed") -> Iterator[Event]:
         """Nothing, where nothing was written."""
         if not self._is_open:
