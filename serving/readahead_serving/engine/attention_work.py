@@ -14,7 +14,7 @@ TILE_QUERIES = 128
 ITEMS_PER_THREAD = 8
 """Long runs are cut until there are about so many items: with fewer, threads that end early wait for the last."""
 KEY_TILE = 64
-"""Keys attended at a time, kTile of attention.cpp: items begin at multiples of it, as the scales of bytes do."""
+"""Keys attended at a time, kTile of tiles.hpp: items begin at multiples of it, as the scales of bytes do."""
 MIN_ITEM_KEYS = 256
 """Keys that a run is not cut below: each piece costs a state to merge."""
 SETUP_QUERIES = 16

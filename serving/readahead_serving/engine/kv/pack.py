@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the API process reads this module, and PyTorch would cost i
     from torch import Tensor
 
 KEY_GROUP = 64
-"""Tokens whose keys have a scale for each channel together, where they are bytes; kTile of attention.cpp."""
+"""Tokens whose keys have a scale for each channel together, where they are bytes; kTile of tiles.hpp."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
