@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import torch
@@ -146,3 +147,8 @@ class TinyEngine:
         self.run()
         assert self.ends[pack_id].finish_reason == "length", self.ends[pack_id]
         return self.core.export_pack(pack_id)
+
+
+def text(seed: int, tokens: int) -> list[int]:
+    """The same random tokens for the same seed."""
+    return random.Random(seed).choices(range(CONFIG.vocab_size), k=tokens)
