@@ -1,4 +1,4 @@
-"""Lists and footnotes: each entry and each note is a line of its own, and neither runs into the text around it."""
+"""Lists, footnotes and headings over tables: each is a line of its own, and none runs into what stands around it."""
 
 from __future__ import annotations
 
@@ -78,3 +78,54 @@ async def test_footnotes_stand_behind_the_text_each_with_its_mark(tmp_path: Path
     page = await only_page(samples.write_pdf(tmp_path / "a.pdf", draw))
     assert page.text.split("\n") == [" ".join(body), *[" ".join(note) for note in NOTES]]
     assert page.headings == ()
+
+
+async def test_a_footnotes_mark_is_set_apart_from_the_word_before_it_with_a_box_of_its_own(tmp_path: Path) -> None:
+    def draw(canvas: Canvas) -> None:
+        text = canvas.beginText(72, 300)
+        for letters, raised in (
+            ("The poet left many works", False),
+            ("12", True),
+            (" and a house of 300 m", False),
+            ("2", True),
+            (" in room C40.", False),
+            ("3", True),
+        ):
+            text.setFont("Helvetica", 6.5 if raised else 11)
+            text.setRise(4 if raised else 0)
+            text.textOut(letters)
+        text.setRise(0)
+        text.setFont("Helvetica", 11)
+        text.setTextOrigin(90, 285)  # a paragraph begins indented
+        text.textOut("It stands in Utopia42 still.")
+        canvas.drawText(text)
+
+    page = await only_page(samples.write_pdf(tmp_path / "a.pdf", draw))
+    assert page.text.split("\n") == [
+        "The poet left many works ¹² and a house of 300 m2 in room C40. ³",
+        "It stands in Utopia42 still.",
+    ]
+    boxes = {page.text[word.start : word.end]: word.box for word in page.words}
+    assert boxes["works"].x1 <= boxes["¹²"].x0 < boxes["¹²"].x1 <= boxes["and"].x0
+    assert boxes["¹²"].y1 < boxes["works"].y1
+
+
+async def test_a_heading_does_not_run_into_the_header_of_the_table_below_it(tmp_path: Path) -> None:
+    rows = [
+        ("Date in 2031", "What happens"),
+        ("1 March to 28 March", "Dredging of the channel"),
+        ("3 May", "Old flares"),
+    ]
+
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica-Bold", 17)
+        canvas.drawString(45, 760, "15. The year in the harbour")
+        for index, row in enumerate(rows):
+            canvas.setFont("Helvetica-Bold" if index == 0 else "Helvetica", 11)
+            for x, cell in zip((49, 175), row, strict=True):
+                canvas.drawString(x, 735 - 20 * index, cell)
+
+    page = await only_page(samples.write_pdf(tmp_path / "a.pdf", draw))
+    assert page.text.split("\n") == ["15. The year in the harbour", *(" | ".join(row) for row in rows)]
+    heading = page.headings[0]
+    assert page.text[heading.start : heading.end] == "15. The year in the harbour"

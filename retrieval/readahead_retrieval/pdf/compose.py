@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"\d{1,2}\Z")
 _NO_HEADING = re.compile(r"\.\.\.|[.,;]\Z")  # an entry of a table of contents, or a sentence
 _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 _ENDS_SENTENCE = re.compile(r"[.!?:;。！？][\"'”’)\]]*(?:\[\d{1,3}\])*\Z")  # or the mark of its note
+_NOTE_MARK = re.compile("[⁰¹²³⁴-⁹]+\\Z")
 _WRITTEN_WITHOUT_SPACES = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
 
 
@@ -156,13 +157,18 @@ def _continues(previous: Line, line: Line, columns: dict[int, _Column]) -> bool:
     last = previous.cells[-1].words[-1]
     if last.hyphenated:
         return True
-    ended = bool(_ENDS_SENTENCE.search(last.text))
+    ended = bool(_ENDS_SENTENCE.search(_before_note(previous.cells[-1].words).text))
     if line.column != previous.column:
         return line.column >= 0 and not ended and first.text[:1].islower()
     column = columns[line.column]
     if _LABEL.match(first.text) and not _is_wrapped_number(previous, line, column, ended):
         return False
     return not _begins_paragraph(previous, line, column, ended)
+
+
+def _before_note(words: Sequence[RawWord]) -> RawWord:
+    """The last word that is not the mark of a note."""
+    return words[-2] if len(words) > 1 and _NOTE_MARK.match(words[-1].text) else words[-1]
 
 
 def _is_wrapped_number(previous: Line, line: Line, column: _Column, ended: bool) -> bool:

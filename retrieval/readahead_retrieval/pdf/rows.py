@@ -19,6 +19,8 @@ _PROSE_CHARACTERS = 25
 _MAX_CELL_LINES = 4
 _MIN_WRAPPED_CHARACTERS = 12
 """Of a line of words that goes on in the next one of its cell; what stands over a column of figures is shorter."""
+_MAX_SIZE_CHANGE = 0.25
+"""Of the larger line height: a heading is no line of the cell below it."""
 _MAX_PITCH = 1.8
 """Of the line height: lines further apart do not belong to one block."""
 
@@ -84,6 +86,8 @@ def _blocks(region: Sequence[Segment]) -> list[Block]:
 def _stands_below(block: Block, segment: Segment) -> bool:
     last = block.segments[-1]
     size = max(last.size, segment.size)
+    if abs(last.size - segment.size) > _MAX_SIZE_CHANGE * size:
+        return False
     pitch = (segment.y0 + segment.y1 - last.y0 - last.y1) / 2
     if not 0.6 * size < pitch < _MAX_PITCH * size:
         return False

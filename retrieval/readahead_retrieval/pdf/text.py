@@ -30,6 +30,12 @@ _CJK = "\u2e80-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-
 _TOKENS = re.compile(rf"[{_CJK}]{{1,4}}|[^\s{_CJK}{HYPHEN_MARK}]+{HYPHEN_MARK}?|{HYPHEN_MARK}")
 _CUT_ELSEWHERE = re.compile(f"[{_CJK}{HYPHEN_MARK}]")
 
+# A word, and the digits behind it that are a footnote's mark where they are raised; m2 and CO2 are no words for that.
+_NOTED = re.compile(r"(.*(?:[^\W\d_]{3}|[^\W_][^\w\s]{1,3}))(\d{1,3}[.,;:)]?)")
+_RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_RAISED_SIZE, _RAISED_BY = 0.85, 0.15
+"""Of the line height of the letter before: a mark is at most so high, and begins so much higher."""
+
 _BOLD_NAMES = (b"bold", b"black", b"heavy", b"demi", b"-medi", b"cmbx")
 
 
@@ -85,8 +91,8 @@ def extract_words(textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> PageW
         raise PageTooLarge(f"{count} characters on one page")
     text = _page_text(textpage, count)
     lines = [tokens for tokens in map(_tokenizer(text), _lines(text)) if tokens]
-    glyphs = _Glyphs(textpage, geometry)
-    starts, boxes = glyphs.places(text, [token for tokens in lines for token in tokens])
+    glyphs = _Glyphs(textpage, geometry, text)
+    starts, boxes = glyphs.places([token for tokens in lines for token in tokens])
     words: list[RawWord] = []
     first = 0
     for tokens in lines:
@@ -116,6 +122,15 @@ def _line_words(
     size, bold, turn = glyphs.style(starts[tokens.index(longest)])
     end = -1
     for token, start, box in zip(tokens, starts, boxes, strict=True):
+        if not token.isalpha() and (noted := _NOTED.fullmatch(token)) and glyphs.is_raised(start + noted.start(2)):
+            word, mark = noted.groups()
+            _, (word_box, mark_box) = glyphs.places((word, mark), start)
+            parts = (clean_word(word), word_box, start == end), (mark.translate(_RAISED_DIGITS), mark_box, False)
+            for text, box, glued in parts:
+                if text and box is not None:
+                    yield RawWord(text, box, box, size, bold, turn, glued, False)
+            end = start + len(token)
+            continue
         plain = token.isascii() and token.isalnum()  # most words
         text = token if plain else clean_word(token)
         if text and box is not None:
@@ -146,8 +161,9 @@ class _Style(NamedTuple):
 class _Glyphs:
     """Asks PDFium where characters stand, and how they look."""
 
-    def __init__(self, textpage: pdfium.PdfTextPage, geometry: PageGeometry) -> None:
+    def __init__(self, textpage: pdfium.PdfTextPage, geometry: PageGeometry, text: str) -> None:
         self._handle = textpage.raw
+        self._text = text
         self._geometry = geometry
         self._address = ctypes.cast(textpage.raw, _ADDRESS).value or 0
         self._loose = raw.FS_RECTF()
@@ -156,16 +172,15 @@ class _Glyphs:
         self._font_flags = ctypes.c_int()
         self._bold: dict[bytes, bool] = {}
 
-    def places(self, text: str, tokens: Sequence[str]) -> tuple[list[int], list[Rect | None]]:
-        """Of the words of a page in order: where each begins in its text, and the smallest box around its ink.
+    def places(self, tokens: Sequence[str], end: int = 0) -> tuple[list[int], list[Rect | None]]:
+        """Of words in order, from `end` on: where each begins in the page's text, and the smallest box around its ink.
 
         None is the box of a word of which nothing is visible.
         """
         corners = _doubles(4 * len(tokens))
-        page, at, find = self._address, ctypes.addressof(corners), text.find
+        page, at, find = self._address, ctypes.addressof(corners), self._text.find
         starts: list[int] = []
         nowhere: list[int] = []
-        end = 0
         for token in tokens:
             start = find(token, end)  # only white space stands between
             length = len(token)
@@ -205,6 +220,17 @@ class _Glyphs:
             sideways = round(angle / 90) % 2 == 1
             size = loose.right - loose.left if sideways else loose.top - loose.bottom
         return _Style(size, self._is_bold(index), round((self._geometry.rotation + angle) / 90) % 4 * 90)
+
+    def is_raised(self, index: int) -> bool:
+        """Whether a character is set smaller and higher than the one before it."""
+        heights, bottoms = [], []
+        for at in (index - 1, index):
+            if not raw.FPDFText_GetLooseCharBox(self._handle, at, self._loose):
+                return False
+            bottoms.append(self._loose.bottom)
+            heights.append(self._loose.top - self._loose.bottom)
+        before, height = heights
+        return bool(0 < height <= _RAISED_SIZE * before and bottoms[1] - bottoms[0] >= _RAISED_BY * before)
 
     def is_bold(self, start: int, token: str) -> bool:
         """Of a word in a bold line; signs without letters, such as a bullet, are of any font there."""
