@@ -6,6 +6,7 @@ page.
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Callable
 from typing import BinaryIO
@@ -31,6 +32,9 @@ from readahead_retrieval.pdf.words import turn_upright
 from readahead_retrieval.types import PageQuality
 
 MAX_TITLE_CHARACTERS = 200
+NICENESS = 5
+"""Of whoever reads for an index; who draws a page for somebody that looks at it is not held back. A quarter of a busy
+core is left to it, so that the time for a file is enough there too."""
 
 Send = Callable[[frames.Message], None]
 
@@ -40,6 +44,8 @@ def answer(source: BinaryIO, sink: BinaryIO) -> None:
     length = frames.FRAMING.body_length(source.read(HEADER_BYTES))
     request = frames.decode_request(source.read(length))
     _limit(request.memory_bytes, request.cpu_seconds)
+    if isinstance(request, frames.ReadRequest):
+        os.nice(NICENESS)
     send = _sender(sink)
     try:
         with _open(request.path, request.password) as document:
