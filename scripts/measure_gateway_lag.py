@@ -1,41 +1,34 @@
 """Measures whether ingestion holds up a gateway: `python scripts/measure_gateway_lag.py [--pages 2000] [--chats 4]`.
 
 The gateway runs in this process over a real library; chats come from one other process and the two models, which
-answer at once, are a third: what is slow is the gateway. Chats run for a while alone, then on while a generated PDF is
-read, cut, embedded and indexed. Told for both: the event loop's lag (20 looks a second); the processor time of its
-steps of a millisecond and more, which a busy machine does not lengthen; the chats' latency; and, of all processes of
-ingestion below this one, the largest memory at any moment.
+answer at once, are a third, with the embeddings in one beside it: what is slow is the gateway. Chats run for a while
+alone, then on while a generated PDF is read, cut, embedded and indexed. Told for both, and for each stage: the event
+loop's lag (20 looks a second); the processor time of its steps of a millisecond and more, which a busy machine does not
+lengthen; the chats' latency; and, of all processes of ingestion below this one, the largest memory at any moment.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
 import multiprocessing
 import os
-import random
 import socket
 import tempfile
 import time
-import zlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import httpx
-import numpy as np
-import uvicorn
-from reportlab.pdfgen.canvas import Canvas
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
-from starlette.routing import Route
+from lag_chats import chat_for_ever
+from lag_models import serve_models
+from lag_pdf import FACTS, pages, write_pdf
+from lag_report import Span, as_text, figures, time_steps, watched_memory
 
 from readahead_platform.gateway.app import create_app
 from readahead_platform.gateway.context import GatewayContext, open_context
@@ -45,15 +38,6 @@ from readahead_platform.ports import bind_gateway
 from readahead_platform.service import prepare_interpreter, serving, spare_collector
 from readahead_platform.settings import Settings, read_settings
 from readahead_retrieval.types import Document
-from readahead_serving.settings import served_name
-
-DIMENSION = 384
-WORDS = ["valve", "pump", "frame", "pressure", "gasket", "bearing", "winter", "office", "harbour", "ledger", "tenant"]
-WORDS += ["invoice", "meadow", "turbine", "journal", "archive", "committee", "weather", "signal", "copper", "granite"]
-WORDS += ["railway", "minister", "harvest", "orchard", "syllable", "meridian", "cathedral"]
-QUESTIONS = ("How heavy is the pump?", "When is the oil changed?", "What does the warranty cover?")
-ANSWER = "The pump weighs 41 kilograms without its frame. "
-FACTS = ("The pump weighs 41 kilograms without its frame.", "The oil is changed after 600 hours of work.")
 
 
 @dataclass(frozen=True)
@@ -69,17 +53,24 @@ def main() -> None:
     arguments = _arguments()
     context = multiprocessing.get_context("spawn")
     port, gateway_port = _free_port(), _free_port()
-    models = context.Process(target=serve_models, args=(port,), daemon=True)
+    models = context.Process(target=serve_models, args=(port,))  # no daemon: it starts a process itself
     models.start()
+    try:
+        report = _report(context, port, gateway_port, arguments)
+    finally:
+        models.terminate()
+    print(json.dumps(report, indent=2) if arguments.json else as_text(report))
+
+
+def _report(context: SpawnContext, port: int, gateway_port: int, arguments: argparse.Namespace) -> dict[str, Any]:
     _wait_for(port)
     ours, theirs = context.Pipe()
     clients = context.Process(target=chat_for_ever, args=(theirs, gateway_port, arguments.chats), daemon=True)
     clients.start()
     with tempfile.TemporaryDirectory() as folder:
         report = asyncio.run(measure(Path(folder), port, gateway_port, ours, arguments))
-    models.terminate()
     clients.terminate()
-    print(json.dumps(report, indent=2) if arguments.json else as_text(report))
+    return report
 
 
 async def measure(
@@ -108,6 +99,7 @@ async def measure(
         clients.send(None)
         latencies = await asyncio.to_thread(clients.recv)
     assert document.error_code is None, document.error_message
+    phases = {"before": (begun, middle), "during": (middle, end), **stages}
     return {
         "pages": document.pages,
         "chunks": document.chunks,
@@ -115,51 +107,10 @@ async def measure(
         "cores": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),
         "ingestion_s": round(end - middle, 1),
-        "stages_s": stages,
+        "stages_s": {name: round(to - since, 1) for name, (since, to) in stages.items()},
         "largest_memory_mb": {name: round(value / 1e6) for name, value in memory.items()},
-        "before": figures(lags, steps, latencies, begun, middle),
-        "during": figures(lags, steps, latencies, middle, end),
+        "phases": {name: figures(lags, steps, latencies, *phase) for name, phase in phases.items()},
     }
-
-
-def time_steps(steps: list[tuple[float, float]]) -> None:
-    """Notes from now on when a step of an event loop ended that took a millisecond of its thread, and how much."""
-    step = asyncio.Handle._run
-
-    def timed(handle: asyncio.Handle) -> None:
-        began = time.thread_time()
-        step(handle)
-        if (took := time.thread_time() - began) >= 0.001:
-            steps.append((time.monotonic(), took))
-
-    mock.patch.object(asyncio.Handle, "_run", timed).start()
-
-
-Times = Sequence[tuple[float, float]]
-
-
-def figures(lags: Times, steps: Times, latencies: Times, begun: float, end: float) -> dict[str, dict[str, float]]:
-    return {
-        "step_cpu_ms": quantiles([took for at, took in steps if begun <= at < end]),
-        "loop_lag_ms": quantiles([lag for at, lag in lags if begun <= at < end]),
-        "chat_ms": quantiles([took for at, took in latencies if begun <= at < end]),
-    }
-
-
-def quantiles(seconds: Sequence[float]) -> dict[str, float]:
-    if not seconds:
-        return {"count": 0}
-    shares = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
-    told = {name: round(1000 * float(np.percentile(seconds, share)), 1) for name, share in shares.items()}
-    return {"count": len(seconds), **told}
-
-
-def as_text(report: dict[str, Any]) -> str:
-    lines = [f"{name}: {value}" for name, value in report.items() if name not in {"before", "during"}]
-    for phase in ("before", "during"):
-        for figure, values in report[phase].items():
-            lines.append(f"{phase:6} {figure:12} " + "  ".join(f"{k} {v:g}" for k, v in values.items()))
-    return "\n".join(lines)
 
 
 @asynccontextmanager
@@ -173,8 +124,8 @@ async def running(settings: Settings, models: Models, port: int) -> AsyncIterato
             yield context
 
 
-async def ingest(gateway: GatewayContext, path: Path) -> tuple[Document, dict[str, float]]:
-    """Returns the document once it is searchable, and the seconds that each stage took."""
+async def ingest(gateway: GatewayContext, path: Path) -> tuple[Document, dict[str, Span]]:
+    """Returns the document once it is searchable, and from when to when each stage lasted."""
 
     async def blocks() -> AsyncIterator[bytes]:
         with path.open("rb") as file:
@@ -182,179 +133,14 @@ async def ingest(gateway: GatewayContext, path: Path) -> tuple[Document, dict[st
                 yield block
 
     file = await gateway.library.files.save(DEFAULT_TENANT, path.name, blocks())
-    document = await gateway.library.add_document(DEFAULT_TENANT, "facts", file.id)
-    stages: dict[str, float] = {}
+    last = document = await gateway.library.add_document(DEFAULT_TENANT, "facts", file.id)
+    stages: dict[str, Span] = {}
     state, since = document.state.value, time.monotonic()
-    last = document
     async for last in gateway.library.watch(DEFAULT_TENANT, document.id):
-        now = time.monotonic()
-        stages[state] = round(stages.get(state, 0.0) + now - since, 1)
-        state, since = last.state.value, now
+        if last.state.value != state:
+            stages[state] = (since, time.monotonic())
+            state, since = last.state.value, time.monotonic()
     return last, stages
-
-
-@asynccontextmanager
-async def watched_memory() -> AsyncIterator[dict[str, int]]:
-    """The largest sum of resident bytes: of this process, and of the processes of ingestion below it."""
-    largest = {"gateway": 0, "ingestion": 0}
-
-    def look() -> None:
-        largest["gateway"] = max(largest["gateway"], _resident(os.getpid()))
-        below = [pid for pid in _children(os.getpid()) if b"readahead_retrieval" in _command(pid)]
-        largest["ingestion"] = max(largest["ingestion"], sum(map(_resident, below)))
-
-    async def watch() -> None:
-        while True:
-            await asyncio.to_thread(look)
-            await asyncio.sleep(0.25)
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield largest
-    finally:
-        watching.cancel()
-
-
-def _resident(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            found += map(int, (thread / "children").read_text().split())
-        except OSError:
-            continue
-    return found
-
-
-def pages(count: int) -> Iterator[Sequence[str]]:
-    """Some 500 words each, in sentences, no two pages alike."""
-    chooser = random.Random(7)
-    for _ in range(count):
-        yield [f"{' '.join(chooser.choices(WORDS, k=12)).capitalize()}." for _ in range(42)]
-
-
-def write_pdf(path: Path, pages: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> None:
-    canvas = Canvas(str(path), pagesize=(595, 842))
-    for lines in pages:
-        canvas.setFont("Helvetica", 8)
-        for number, line in enumerate(lines):
-            canvas.drawString(40, 800 - 18 * number, line)
-        canvas.showPage()
-    canvas.save()
-
-
-# The two models, in a process of their own
-
-
-def serve_models(port: int) -> None:
-    settings = Settings().serving
-    names = [served_name(settings.model), served_name(settings.embedding_model)]
-
-    async def models(_: Request) -> JSONResponse:
-        return JSONResponse(
-            {
-                "object": "list",
-                "data": [{"id": n, "max_model_len": 256} for n in names[1:]]
-                + [{"id": names[0], "max_model_len": 8192}],
-            }
-        )
-
-    async def embeddings(request: Request) -> JSONResponse:
-        texts = (await request.json())["input"]
-        data = [{"index": i, "embedding": embedding(text)} for i, text in enumerate(texts)]
-        return JSONResponse({"object": "list", "data": data})
-
-    async def chat(request: Request) -> StreamingResponse:
-        return StreamingResponse(answer(), media_type="text/event-stream")
-
-    async def tokenize(request: Request) -> JSONResponse:
-        texts = (await request.json())["text"]
-        return JSONResponse({"counts": [len(text) // 4 for text in texts]})
-
-    async def nothing(_: Request) -> JSONResponse:
-        return JSONResponse({"data": []})
-
-    app = Starlette(
-        routes=[
-            Route("/v1/models", models),
-            Route("/v1/embeddings", embeddings, methods=["POST"]),
-            Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/tokenize", tokenize, methods=["POST"]),
-            Route("/v1/packs", nothing),
-            Route("/health/ready", nothing),
-        ]
-    )
-    uvicorn.run(app, port=port, log_level="critical")  # who leaves at the end is no news
-
-
-def embedding(text: str) -> str:
-    """One number for each text's words: near is what shares them."""
-    vector = np.full(DIMENSION, 1e-3, dtype="<f4")
-    for word in text.lower().split():
-        vector[zlib.crc32(word.strip(".?").encode()) % DIMENSION] += 1
-    return base64.b64encode(vector.tobytes()).decode()
-
-
-async def answer() -> AsyncIterator[bytes]:
-    for piece in (ANSWER * 3).split(" "):
-        yield event({"choices": [{"index": 0, "delta": {"content": piece + " "}, "finish_reason": None}]})
-        await asyncio.sleep(0.02)
-    yield event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    yield event({"choices": [], "usage": {"prompt_tokens": 300, "completion_tokens": 24, "total_tokens": 324}})
-    yield b"data: [DONE]\n\n"
-
-
-def event(fields: dict[str, Any]) -> bytes:
-    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", **fields}
-    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
-
-
-# The chats, in a process of their own
-
-
-def chat_for_ever(pipe: Connection, port: int, chats: int) -> None:
-    key = pipe.recv()
-    latencies: list[tuple[float, float]] = []
-    asyncio.run(_chats(pipe, port, chats, key, latencies))
-    pipe.send(latencies)
-
-
-async def _chats(pipe: Connection, port: int, chats: int, key: str, latencies: list[tuple[float, float]]) -> None:
-    headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/v1", headers=headers, timeout=60) as client:
-        tasks = [asyncio.create_task(_chat(client, number, latencies)) for number in range(chats)]
-        ended = asyncio.create_task(asyncio.to_thread(pipe.recv))
-        await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                task.result()
-            task.cancel()
-
-
-async def _chat(client: httpx.AsyncClient, number: int, latencies: list[tuple[float, float]]) -> None:
-    while True:
-        question = QUESTIONS[number % len(QUESTIONS)]
-        number += 1
-        body = {"model": "kb/facts", "stream": True, "messages": [{"role": "user", "content": question}]}
-        begun = time.monotonic()
-        async with client.stream("POST", "/chat/completions", json=body) as response:
-            assert response.status_code == 200, await response.aread()
-            async for _ in response.aiter_lines():
-                pass
-        latencies.append((begun, time.monotonic() - begun))
 
 
 def _arguments() -> argparse.Namespace:
