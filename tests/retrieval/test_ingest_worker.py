@@ -142,6 +142,7 @@ async def test_what_a_worker_left_is_taken_up_once_its_lease_has_run_out(tmp_pat
     await queue(database, "doc_1")
     async with database.writing() as session:
         assert await jobs.claim(session, lease=timedelta(seconds=-1)) is not None
+        assert await jobs.claim(session, held={"doc_1"}) is None, "its worker is here, and at it"
         again = await jobs.claim(session)
         assert again is not None
         assert (again.document_id, again.attempts) == ("doc_1", 2)
