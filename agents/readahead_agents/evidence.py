@@ -25,6 +25,14 @@ class EvidenceSource(Protocol):
         """The best passages, best first; empty when nothing matches. Raises `EmptyKnowledgeBase`."""
         ...
 
+    async def on_page(self, page: str) -> list[Evidence]:
+        """The passages of the page that is printed, else numbered, so, in reading order; empty where none is."""
+        ...
+
+    async def holding(self, text: str) -> list[Evidence]:
+        """Passages that hold a text letter by letter, in reading order. Raises `QueryError` for too long a one."""
+        ...
+
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         """Matches the sentences of an answer to the evidence it was written from."""
         ...

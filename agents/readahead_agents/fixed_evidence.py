@@ -30,6 +30,12 @@ class FixedEvidenceSource:
         found = [passage for passage in found if passage.similarity > 0]
         return sorted(found, key=lambda passage: -passage.similarity)[: top_k or 6]
 
+    async def on_page(self, page: str) -> list[Evidence]:
+        return [passage for passage in self.passages if passage.page_label == page]
+
+    async def holding(self, text: str) -> list[Evidence]:
+        return [passage for passage in self.passages if text.lower() in passage.text.lower()]
+
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         citations = []
         for start, end in sentences(answer):

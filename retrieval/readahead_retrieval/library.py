@@ -19,6 +19,7 @@ from readahead_retrieval.ingest.pipeline import read_limits
 from readahead_retrieval.ingest.service import Ingestion
 from readahead_retrieval.job_desk import Jobs
 from readahead_retrieval.nearness import nearness
+from readahead_retrieval.passage_desk import Passages
 from readahead_retrieval.pdf.images import PageImage, PageImages
 from readahead_retrieval.pdf.readers import Readers
 from readahead_retrieval.rerank import Reranker, reranker
@@ -77,6 +78,7 @@ class Library:
         self.jobs = Jobs(database, ingestion, self._intake)
         self.batches = Batches(database, ingestion, self._intake)
         self.chunks = Chunks(database, ingestion.changes)
+        self.passages = Passages(database)
         self._searcher = Searcher(settings, database, embedder, ingestion, reranker, counter)
         self._citer = Citer(database, embedder)
         self._embedder = embedder

@@ -17,7 +17,15 @@ from readahead_agents.settings import AgentSettings
 
 Event = TypeVar("Event")
 SETTINGS = AgentSettings()
-ACTIONS = ["compare", "extract_table", "generate_analysis", "generate_summary", "query_rag_with_context"]
+ACTIONS = [
+    "compare",
+    "doc_read",
+    "extract_table",
+    "generate_analysis",
+    "generate_summary",
+    "kb_grep",
+    "query_rag_with_context",
+]
 FILTER = "The filter of the pump is cleaned every 30 days with water."
 PRICE = "The pump costs 240 crowns, and a new filter costs 12 crowns."
 WARRANTY = "The warranty of the mixer is 24 months from the date of delivery."

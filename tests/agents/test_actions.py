@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from readahead_agents.actions.doc_read import doc_read
+from readahead_agents.actions.kb_grep import kb_grep
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.agent import KnowledgeAgent
@@ -221,3 +223,16 @@ async def test_a_weak_comparison_is_given_its_sides_and_nothing_beside_it(sides:
     assert only.tool == "compare" and only.arguments["question"] == COMPARE
     assert only.arguments["sides"] == SIDES
     assert {citation.document for citation in ending(events).citations} == {"pump.pdf", "mixer.pdf"}
+
+
+async def test_a_page_is_read_and_an_exact_text_found_whatever_a_search_would_give() -> None:
+    source = pump_kb()
+    context = ActionContext(ScriptedLanguageModel([PRICE]), source, SETTINGS)
+    read = await doc_read(context, "What stands on page 5?", "5")
+    assert {passage.page for passage in read.evidence} == {5} and not source.queries
+    assert read.citations[0].page == 5
+    context = ActionContext(ScriptedLanguageModel([WARRANTY]), source, SETTINGS)
+    held = await kb_grep(context, "What is said of the pump?", "24 months")
+    assert held.evidence[0].document == "mixer.pdf"
+    nowhere = await doc_read(context, "What stands on page 99?", "99")
+    assert not nowhere.covered and not nowhere.evidence

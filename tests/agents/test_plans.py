@@ -23,6 +23,8 @@ def tool(name: str, **arguments: str) -> ToolSpec:
 
 
 TOOLS = [
+    tool("doc_read", question="string", page="string"),
+    tool("kb_grep", question="string", text="string"),
     tool("generate_analysis", question="string", earlier="array"),
     tool("generate_summary", topic="string", earlier="array"),
     tool("query_rag_with_context", question="string"),
@@ -250,3 +252,30 @@ def test_rules_plan_what_the_words_of_the_question_ask_for(question: str, tools:
 def test_a_pasted_text_is_not_looked_through_for_sides() -> None:
     assert compared_sides("compare the pump with the boiler") is not None
     assert compared_sides("compare the pump with the boiler " + "x" * MAX_COMPARISON_CHARS) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "tool", "arguments"),
+    [
+        ("What does page 12 of the handbook say?", "doc_read", {"page": "12"}),
+        ("What stands on page iv?", "doc_read", {"page": "iv"}),
+        ("12쪽에는 무엇이 있습니까?", "doc_read", {"page": "12"}),
+        ('Where does it say "force majeure"?', "kb_grep", {"text": "force majeure"}),
+        ("What does the error E-1042 mean?", "kb_grep", {"text": "E-1042"}),
+        ("What do pages 3 to 5 say?", "query_rag_with_context", {}),
+        ("What was on the page I read?", "query_rag_with_context", {}),
+        ("How many pages has the handbook of 2024?", "query_rag_with_context", {}),
+    ],
+)
+def test_what_names_a_page_or_an_exact_text_is_looked_up_there(
+    question: str, tool: str, arguments: dict[str, str]
+) -> None:
+    plan = mended([step("query_rag_with_context", question=question)], question)
+    assert [(each.tool, each.arguments) for each in plan.steps] == [(tool, {"question": question, **arguments})]
+
+
+def test_pages_and_texts_that_the_question_does_not_name_are_dropped() -> None:
+    strays = [step("doc_read", question=QUESTION, page="7"), step("kb_grep", question=QUESTION, text="E-1")]
+    plan = mended([ASK, *strays])
+    assert [each.tool for each in plan.steps] == ["query_rag_with_context"]
+    assert any("does not name" in told for told in plan.repairs)

@@ -99,7 +99,7 @@ def check(plan: Plan, tools: dict[str, ToolSpec], max_steps: int) -> None:
         assert fits(step.arguments, tools[step.tool]), step
         assert set(step.depends_on) | references(step.arguments) <= placed
         placed.add(step.id)
-    searches = {"query_rag_with_context", "query_cag", "compare"}
+    searches = {"query_rag_with_context", "query_cag", "compare", "kb_grep", "doc_read"}
     assert any(step.tool in searches for step in plan.steps), "a question needs evidence"
 
 

@@ -217,3 +217,28 @@ async def test_a_page_is_drawn_with_the_quote_marked(tmp_path: Path, handbook: P
         assert marked != plain
         with pytest.raises(NotFound):
             await library.render_page(TENANT, document.id, 4)
+
+
+async def test_passages_are_had_by_their_page_and_by_what_they_hold_letter_by_letter(
+    tmp_path: Path, handbook: Path
+) -> None:
+    async with opened(tmp_path, TermEmbedder()) as library:
+        await library.create_kb(TENANT, "rules")
+        document = await add(library, "rules", handbook)
+        on_two = await library.passages.on_page(TENANT, "rules", "2")
+        assert on_two and {passage.page for passage in on_two} == {2}
+        assert await library.passages.on_page(TENANT, "rules", "9") == []
+        numbered = await add(library, "rules", samples.labelled(tmp_path / "labelled.pdf", handbook, 1))
+        printed = await library.passages.on_page(TENANT, "rules", "1", [numbered.id])
+        assert {passage.page for passage in printed} == {2}, "what is printed on a page goes before its number"
+        assert {p.page for p in await library.passages.on_page(TENANT, "rules", "3", [numbered.id])} == {3}
+        (held,) = await library.passages.holding(TENANT, "rules", "UP TO 140 EUROS", [document.id])
+        assert held.page == 2 and "140 euros" in held.text
+        assert await library.passages.holding(TENANT, "rules", "up_to") == [], "no character is a wildcard"
+        assert await library.passages.holding(TENANT, "rules", "140 euros", ["doc_other"]) == []
+        with pytest.raises(NotFound):
+            await library.passages.holding("somebody", "rules", "140 euros")
+        with pytest.raises(QueryError):
+            await library.passages.holding(TENANT, "rules", "x" * 201)
+        await library.chunks.set_disabled(TENANT, document.id, held.chunk_id, disabled=True)
+        assert await library.passages.holding(TENANT, "rules", "140 euros", [document.id]) == []

@@ -55,6 +55,12 @@ class ToldSource:
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
         return await self.inner.search(query, top_k)
 
+    async def on_page(self, page: str) -> list[Evidence]:
+        return await self.inner.on_page(page)
+
+    async def holding(self, text: str) -> list[Evidence]:
+        return await self.inner.holding(text)
+
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         documents = of_documents(evidence)
         cited = await self.inner.cite(answer, documents) if documents else []

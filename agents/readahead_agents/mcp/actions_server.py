@@ -11,10 +11,12 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from readahead_agents.actions.compare import compare
+from readahead_agents.actions.doc_read import doc_read
 from readahead_agents.actions.extract_table import extract_table
 from readahead_agents.actions.generate_analysis import generate_analysis
 from readahead_agents.actions.generate_profile_based_response import generate_profile_based_response
 from readahead_agents.actions.generate_summary import generate_summary
+from readahead_agents.actions.kb_grep import kb_grep
 from readahead_agents.actions.query_cag import query_cag
 from readahead_agents.actions.query_rag_with_context import query_rag_with_context
 from readahead_agents.actions.result import ActionResult
@@ -34,6 +36,8 @@ Sides = Annotated[
 Earlier = Annotated[
     tuple[ActionResult, ...], Field(description="Results of earlier steps, whose documents to use.", max_length=16)
 ]
+PageName = Annotated[str, Field(description="The page, as it is printed or counted.", min_length=1, max_length=12)]
+Exact = Annotated[str, Field(description="The text, letter by letter.", min_length=1, max_length=200)]
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
@@ -65,6 +69,16 @@ def actions_server(context: ActionContext) -> MCPServer:
     async def _compare(question: Question, sides: Sides) -> ActionResult:
         """Searches the documents for each of two or more things, and compares them."""
         return await _told(compare(context, question, sides))
+
+    @server.tool(name="doc_read", annotations=_READS, structured_output=True)
+    async def _read(question: Question, page: PageName) -> ActionResult:
+        """Answers a question from one page of the documents, where the question names the page."""
+        return await _told(doc_read(context, question, page))
+
+    @server.tool(name="kb_grep", annotations=_READS, structured_output=True)
+    async def _grep(question: Question, text: Exact) -> ActionResult:
+        """Answers a question from passages that hold an exact text, such as a code or words in quotes."""
+        return await _told(kb_grep(context, question, text))
 
     _add_what_there_is(server, context)
     return server

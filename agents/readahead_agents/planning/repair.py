@@ -16,6 +16,7 @@ from readahead_agents.planning.rules.order import (
     with_what_they_take,
     within_limit,
 )
+from readahead_agents.planning.rules.places import as_it_stands, nothing_invented
 from readahead_agents.planning.rules.request import Request, Rule
 from readahead_agents.planning.rules.tools import complete_arguments, known_tools, others_on_purpose
 from readahead_agents.planning.rules.topic import evidence_first, no_repeats, on_topic, read_ahead, what_was_asked
@@ -24,11 +25,13 @@ RULES: tuple[Rule, ...] = (
     known_tools,
     others_on_purpose,
     on_topic,
+    nothing_invented,
     ordered,
     no_repeats,
     complete_arguments,
     comparing_steps,
     evidence_first,
+    as_it_stands,
     what_was_asked,
     read_ahead,
     within_limit,

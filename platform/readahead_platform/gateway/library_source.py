@@ -52,6 +52,12 @@ class LibrarySource:
         """The same, of one document."""
         return replace(self, selection=replace(self.selection, document_ids=(document_id,)), found={})
 
+    async def on_page(self, page: str) -> list[Evidence]:
+        return await self.library.passages.on_page(self.tenant, self.kb.id, page, self.selection.document_ids)
+
+    async def holding(self, text: str) -> list[Evidence]:
+        return await self.library.passages.holding(self.tenant, self.kb.id, text, self.selection.document_ids)
+
     async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
         return await self.library.cite(self.tenant, answer, evidence)
 

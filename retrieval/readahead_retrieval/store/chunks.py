@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, delete, exists, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.errors import NotFound
@@ -108,6 +109,49 @@ async def ids_of(session: AsyncSession, kb_id: str, documents: Sequence[str]) ->
 
 async def find(session: AsyncSession, kb_id: str, ids: Sequence[int]) -> dict[int, StoredChunk]:
     """Those of the ids that still exist in the knowledge base and are not disabled."""
+    found: dict[int, StoredChunk] = {}
+    for start in range(0, len(ids), FIND_BATCH):
+        rows = await session.execute(_stored(kb_id).where(ChunkRow.id.in_(ids[start : start + FIND_BATCH])))
+        found.update((row[0], StoredChunk(*row)) for row in rows)
+    return found
+
+
+async def on_page(
+    session: AsyncSession, kb_id: str, page: str, document_ids: Sequence[str] | None, limit: int
+) -> list[StoredChunk]:
+    """Those that stand on pages with this label; where there are none, on those with this number."""
+    label, number = aliased(PageRow), int(page) if page.isascii() and page.isdigit() else 0
+    covers = (ChunkRow.first_page <= label.number) & (ChunkRow.last_page >= label.number)
+    labelled = exists().where(label.document_id == ChunkRow.document_id, label.label == page, covers)
+    numbered = (ChunkRow.first_page <= number) & (ChunkRow.last_page >= number)
+    by_label = await _in_order(session, kb_id, labelled, document_ids, limit)
+    return by_label or await _in_order(session, kb_id, numbered, document_ids, limit)
+
+
+async def holding(
+    session: AsyncSession, kb_id: str, text: str, document_ids: Sequence[str] | None, limit: int
+) -> list[StoredChunk]:
+    """Those whose text holds the words letter by letter."""
+    return await _in_order(session, kb_id, ChunkRow.text.icontains(text, autoescape=True), document_ids, limit)
+
+
+async def _in_order(
+    session: AsyncSession,
+    kb_id: str,
+    condition: ColumnElement[bool],
+    document_ids: Sequence[str] | None,
+    limit: int,
+) -> list[StoredChunk]:
+    """Of documents that answer, oldest first, in reading order."""
+    statement = _stored(kb_id).where(condition, DocumentRow.published)
+    if document_ids is not None:
+        statement = statement.where(DocumentRow.id.in_(document_ids))
+    statement = statement.order_by(DocumentRow.created_at, ChunkRow.document_id, ChunkRow.ordinal).limit(limit)
+    return [StoredChunk(*row) for row in await session.execute(statement)]
+
+
+def _stored(kb_id: str) -> Select[int, str, str, str, str, int, int, str]:
+    """What searches give of a knowledge base's chunks, those that are disabled left out."""
     columns = (
         ChunkRow.id,
         ChunkRow.document_id,
@@ -120,12 +164,7 @@ async def find(session: AsyncSession, kb_id: str, ids: Sequence[int]) -> dict[in
     )
     first_page = (PageRow.document_id == ChunkRow.document_id) & (PageRow.number == ChunkRow.first_page)
     chosen = select(*columns).join(DocumentRow, DocumentRow.id == ChunkRow.document_id).join(PageRow, first_page)
-    found: dict[int, StoredChunk] = {}
-    for start in range(0, len(ids), FIND_BATCH):
-        batch = ChunkRow.id.in_(ids[start : start + FIND_BATCH]) & ChunkRow.disabled.is_(False)
-        rows = await session.execute(chosen.where(DocumentRow.kb_id == kb_id, batch))
-        found.update((row[0], StoredChunk(*row)) for row in rows)
-    return found
+    return chosen.where(DocumentRow.kb_id == kb_id, ChunkRow.disabled.is_(False))
 
 
 async def view(session: AsyncSession, document_id: str) -> list[ChunkView]:

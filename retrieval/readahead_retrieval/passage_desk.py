@@ -1,0 +1,66 @@
+"""Passages by where they stand and by what they hold letter by letter: what a search by meaning cannot promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from readahead_retrieval.errors import QueryError
+from readahead_retrieval.store import chunks, knowledge_bases
+from readahead_retrieval.store.chunks import StoredChunk
+from readahead_retrieval.store.session import Database
+from readahead_retrieval.types import Evidence
+
+MAX_PASSAGES = 16
+MAX_TEXT_CHARS = 200
+
+
+class Passages:
+    """As in `Library`, what is not the tenant's raises `NotFound`. Disabled passages are nowhere."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def on_page(
+        self, tenant: str, kb: str, page: str, document_ids: Sequence[str] | None = None
+    ) -> list[Evidence]:
+        """In reading order, of each document that has such a page, `MAX_PASSAGES` at most.
+
+        Args:
+            page: As it is printed; where no page is labelled so, its number, from 1.
+            document_ids: Documents to look in; None for all.
+        """
+        async with self._database.reading() as session:
+            found_kb = await knowledge_bases.get(session, tenant, kb)
+            found = await chunks.on_page(session, found_kb.id, page, document_ids, MAX_PASSAGES)
+        return list(map(_evidence, found))
+
+    async def holding(
+        self, tenant: str, kb: str, text: str, document_ids: Sequence[str] | None = None
+    ) -> list[Evidence]:
+        """In reading order, oldest document first, `MAX_PASSAGES` at most; the case of ASCII letters is no matter.
+
+        Raises:
+            QueryError: for an empty text, or one over `MAX_TEXT_CHARS`.
+        """
+        if not text.strip() or len(text) > MAX_TEXT_CHARS:
+            raise QueryError(f"The text must hold 1 to {MAX_TEXT_CHARS} characters; it holds {len(text)}.")
+        async with self._database.reading() as session:
+            found_kb = await knowledge_bases.get(session, tenant, kb)
+            found = await chunks.holding(session, found_kb.id, text, document_ids, MAX_PASSAGES)
+        return list(map(_evidence, found))
+
+
+def _evidence(chunk: StoredChunk) -> Evidence:
+    """Found on purpose, not by likeness: it is as near as can be."""
+    return Evidence(
+        chunk_id=chunk.id,
+        document_id=chunk.document_id,
+        document=chunk.document,
+        page=chunk.first_page,
+        last_page=chunk.last_page,
+        page_label=chunk.page_label,
+        heading=chunk.heading,
+        text=chunk.text,
+        score=1.0,
+        similarity=1.0,
+    )
