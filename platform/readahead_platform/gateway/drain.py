@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from readahead_platform.errors import ApiError
 from readahead_platform.gateway.errors import error_response
+from readahead_serving.api.in_flight import InFlight
 
 _DRAINED = "/v1/"
 _LAST_WORDS_S = 2.0
 """Seconds that the errors of what was ended may take to reach their clients."""
 
 
-class Drain:
+class Drain(InFlight):
     """Whether the gateway takes requests, and which are in flight.
 
     Args:
@@ -23,37 +23,21 @@ class Drain:
     """
 
     def __init__(self, drain_s: float) -> None:
+        super().__init__()
         self._drain_s = drain_s
         self._over = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._in_flight = 0
         self.is_draining = False
 
     async def run(self) -> None:
         """Takes no more requests; returns when the last one has ended, or was told to."""
         self.is_draining = True
-        if not await self._is_idle(self._drain_s):
+        if not await self.idle(self._drain_s):
             self._over.set()
-            await self._is_idle(_LAST_WORDS_S)
+            await self.idle(_LAST_WORDS_S)
 
     async def over(self) -> None:
         """Waits until requests in flight must end."""
         await self._over.wait()
-
-    def enter(self) -> None:
-        self._in_flight += 1
-        self._idle.clear()
-
-    def leave(self) -> None:
-        self._in_flight -= 1
-        if self._in_flight == 0:
-            self._idle.set()
-
-    async def _is_idle(self, timeout_s: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
-        return self._idle.is_set()
 
 
 def stopping(retry_after_s: float = 5.0) -> ApiError:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from readahead_serving.api.errors import describe
+from readahead_serving.api.in_flight import InFlight
 from readahead_serving.errors import EngineUnavailable
 
 _OPEN_PREFIXES = ("/health/", "/metrics")
 
 
-class Drain:
+class Drain(InFlight):
     """Whether the server takes requests, and which are in flight.
 
     Args:
@@ -21,11 +21,9 @@ class Drain:
     """
 
     def __init__(self, drain_s: float) -> None:
+        super().__init__()
         self.drain_s = drain_s
         self._begun = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._in_flight = 0
 
     @property
     def is_draining(self) -> bool:
@@ -38,21 +36,6 @@ class Drain:
     async def begun(self) -> None:
         """Waits for `begin`."""
         await self._begun.wait()
-
-    def enter(self) -> None:
-        self._in_flight += 1
-        self._idle.clear()
-
-    def leave(self) -> None:
-        self._in_flight -= 1
-        if self._in_flight == 0:
-            self._idle.set()
-
-    async def idle(self, timeout_s: float) -> bool:
-        """Waits until no request is in flight; returns False if that took too long."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
-        return self._idle.is_set()
 
 
 class DrainMiddleware:
