@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -95,6 +95,10 @@ async def test_old_passages_serve_until_the_new_ones_stand_and_a_crash_between_l
         assert await found(library, "oil changed") == [(document.id, TEXTS[1])]
         assert [d.id for d in await library.list_documents(TENANT, "k")] == [document.id]
         assert await library.jobs.refresh(TENANT, "k") == []
+
+        # The index holds the new passages alone.
+        with closing(sqlite3.connect(home / "readahead.db")) as database:
+            assert database.execute("select chunks from generations").fetchall() == [(now.chunks,)]
 
         # What a person disabled stays so, and what an old chat cites is where it was.
         assert all(text != TEXTS[2] for _, text in await found(library, "spare gaskets room"))
