@@ -68,7 +68,11 @@ async def test_the_figure_of_the_row_or_sentence_beside_is_not_taken(
     [
         ("What is the limit per night in zone F?", ZONES, "mentions “F”; those found name A, B, C."),
         ("What does error code E99 mean?", CODES, "mentions “E99”; those found name E07, E12."),
-        ("제9조는 어떤 책을 정한다?", "제1조(목적) 이 규칙을 정한다. 제2조(대출) 책을 정한다.", "“제9조”에 관한 언급이 없고, 제1조, 제2조만"),
+        (
+            "제9조는 어떤 책을 정한다?",
+            "제1조(목적) 이 규칙을 정한다. 제2조(대출) 책을 정한다.",
+            "“제9조”에 관한 언급이 없고, 제1조, 제2조만",
+        ),
     ],
 )
 async def test_what_the_passages_count_up_without_the_asked_one_is_not_answered(
