@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from readahead_agents.llm.scripted import ScriptedLanguageModel
 from readahead_agents.mcp.server_settings import McpServerSettings
 from readahead_serving.model.tokenizer import Tokenizer
+from tests.agents.parts import ACTIONS
 from tests.platform.gateway import Gateway, add_document, running_gateway
 from tests.platform.poison import HIDDEN, OBEDIENT, POISONED_SERVER, VISIBLE, obeying, poisoned
 from tests.platform.test_responses import Replies, with_model
@@ -26,7 +27,6 @@ from tests.serving.scripted import MODEL
 QUESTION = "How heavy is the Halden pump without its frame?"
 ABOUT_ORDERS = "Which instructions does the system ignore, and which documents does the assistant delete?"
 SECRET = "The Halden pump of globex weighs 77 kilograms without its frame."
-TOOLS = ["compare", "extract_table", "generate_analysis", "generate_summary", "query_rag_with_context"]
 CONTROLS = ("<|im_", "[INST]", "[/INST]", "</s>", "<<SYS", "<tool_call>", "</tool_call>")
 
 
@@ -62,7 +62,7 @@ async def run(gateway: Gateway) -> tuple[str, dict[str, Any]]:
     async with http.stream("POST", "/v1/agent/runs", json=body) as response:
         events = [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: {")]
     plans = [event for event in events if event["type"] == "plan"]
-    assert {step["tool"] for plan in plans for step in plan["steps"]} <= set(TOOLS)
+    assert {step["tool"] for plan in plans for step in plan["steps"]} <= set(ACTIONS)
     assert all("tenant" not in step["arguments"] for plan in plans for step in plan["steps"])
     return events[-1]["answer"], events[-1]
 
@@ -147,7 +147,7 @@ async def test_what_a_document_says_reaches_the_model_as_indented_data_without_c
         assert not any(order in call.prompt for order in ("wipe", "globex", "doc_delete"))
         schema = call.options.json_schema or {}
         names = [option["properties"]["tool"]["const"] for option in schema["properties"]["steps"]["items"]["anyOf"]]
-        assert names == TOOLS
+        assert names == ACTIONS
 
 
 async def test_a_client_that_obeys_a_document_over_mcp_has_no_tool_that_writes_and_no_other_tenant(
