@@ -28,8 +28,8 @@ class ServingSettings(BaseModel):
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     """Number format of activations and KV cache."""
     weights: Literal["auto", "fp32", "bf16", "int8", "int4"] = "auto"
-    """How weights are held: "auto" as dtype says, or in the blocks of a quantised GGUF file where our kernels run, which
-    changes no result; int8 halves bf16's memory, int4 nearly halves it again; fewer bits of a file are kept."""
+    """How weights are held: "auto" as dtype says, or in the blocks of a quantised GGUF file where our kernels run,
+    which changes no result; int8 halves bf16's memory, int4 nearly halves it again; fewer bits of a file are kept."""
     kernels: KernelChoice = "auto"
     """Compiled kernels: "auto" takes the best that the processor supports, built with g++ at the first start; without a
     compiler, or with "off", PyTorch computes alone."""

@@ -20,8 +20,9 @@ from readahead_serving.api.app import create_app
 from readahead_serving.api.models import LanguageModel, Models
 from readahead_serving.settings import ServingSettings
 from tests.platform.gateway import Gateway, running_gateway
+from tests.platform.packs.asking import ANSWER
+from tests.platform.packs.conftest import PackTokenizer
 from tests.platform.running import free_port
-from tests.platform.test_gateway_packs import ANSWER, PackTokenizer
 from tests.retrieval import library_parts
 from tests.retrieval import pdf_samples as samples
 from tests.serving.packs import shelf_at

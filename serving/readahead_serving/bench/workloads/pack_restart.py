@@ -59,7 +59,8 @@ async def _second_life(
         async with client:
             chat = await client.send(chat_requests(1, 1)[0])
             before = (await probe.idle_metrics())["prompt_tokens_computed"]
-            timings = [await client.send(about(knowledge, 1000 + n, bench.max_tokens)) for n in range(_questions(bench))]
+            asked = (about(knowledge, 1000 + n, bench.max_tokens) for n in range(_questions(bench)))
+            timings = [await client.send(request) for request in asked]
         computed = (await probe.idle_metrics())["prompt_tokens_computed"] - before
     return timings, {"first_chat_ttft_ms": _ms(chat), "engine_computed_tokens": int(computed)}
 
@@ -82,8 +83,9 @@ def _ms(timing: Timing) -> float:
 PACK_RESTART = Workload(
     name="pack-restart",
     description="a pack of 4,000 tokens, built, asked, the server killed with SIGKILL and started again, a short "
-    "chat (a process's first request costs more than its tokens), the pack asked again; TTFT cold, before (the median), "
-    "of the chat and after, cached tokens, and the tokens that the engine computed for the pack's questions in its second life",
+    "chat (a process's first request costs more than its tokens), the pack asked again; TTFT cold, before (the "
+    "median), of the chat and after, cached tokens, and the tokens that the engine computed for the pack's questions "
+    "in its second life",
     run=_run,
     max_tokens=16,
     concurrency=(1,),
