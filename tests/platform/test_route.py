@@ -8,7 +8,8 @@ import pytest
 
 from readahead_agents.fixed_evidence import passage
 from readahead_platform.errors import ApiError
-from readahead_platform.routing.facts import Concentration, KbFacts, PackOffer, Room, concentration
+from readahead_platform.packs.offer import PackOffer
+from readahead_platform.routing.facts import Concentration, KbFacts, Room, concentration
 from readahead_platform.routing.route import MAX_DELTA_TOKENS, MIN_CONCENTRATION, choose_route
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from readahead_platform.packs.labels import Pack
-from readahead_platform.routing.facts import NO_PACK, PackOffer
+from readahead_platform.packs.offer import NO_PACK, PackOffer
 from readahead_retrieval.types import Document
 
 READY = frozenset({"resident", "on_disk"})

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_platform.errors import ApiError
-from readahead_platform.routing.facts import NO_PACK, KbFacts, PackOffer, Room
+from readahead_platform.packs.offer import NO_PACK, PackOffer
+from readahead_platform.routing.facts import KbFacts, Room
 
 Route = Literal["rag", "agent", "cag"]
 RequestedRoute = Literal["auto", "rag", "agent", "cag"]

@@ -15,7 +15,8 @@ from readahead_platform.errors import ApiError
 from readahead_platform.packs.kb_pack import KbPack
 from readahead_platform.packs.kb_packs import KbPacks
 from readahead_platform.packs.kb_sizes import KbSizes
-from readahead_platform.routing.facts import NO_PACK, Concentration, KbFacts, Room, concentration
+from readahead_platform.packs.offer import NO_PACK
+from readahead_platform.routing.facts import Concentration, KbFacts, Room, concentration
 from readahead_platform.routing.reading_speed import ReadingSpeed
 from readahead_platform.routing.route import RequestedRoute, RouteChosen, choose_route, kind_of, limit_of
 from readahead_retrieval.errors import RetrievalError
