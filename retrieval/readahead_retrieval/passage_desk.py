@@ -32,7 +32,7 @@ class Passages:
         async with self._database.reading() as session:
             found_kb = await knowledge_bases.get(session, tenant, kb)
             found = await chunks.on_page(session, found_kb.id, page, document_ids, MAX_PASSAGES)
-        return list(map(_evidence, found))
+        return [_on_purpose(chunk) for chunk in found]
 
     async def holding(
         self, tenant: str, kb: str, text: str, document_ids: Sequence[str] | None = None
@@ -47,20 +47,9 @@ class Passages:
         async with self._database.reading() as session:
             found_kb = await knowledge_bases.get(session, tenant, kb)
             found = await chunks.holding(session, found_kb.id, text, document_ids, MAX_PASSAGES)
-        return list(map(_evidence, found))
+        return [_on_purpose(chunk) for chunk in found]
 
 
-def _evidence(chunk: StoredChunk) -> Evidence:
-    """Found on purpose, not by likeness: it is as near as can be."""
-    return Evidence(
-        chunk_id=chunk.id,
-        document_id=chunk.document_id,
-        document=chunk.document,
-        page=chunk.first_page,
-        last_page=chunk.last_page,
-        page_label=chunk.page_label,
-        heading=chunk.heading,
-        text=chunk.text,
-        score=1.0,
-        similarity=1.0,
-    )
+def _on_purpose(chunk: StoredChunk) -> Evidence:
+    """Not found by likeness: it is as near as can be."""
+    return chunk.evidence(score=1.0, similarity=1.0)

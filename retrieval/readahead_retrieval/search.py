@@ -133,18 +133,6 @@ class Searcher:
 
 
 def _candidate(place: int, judged: Judged) -> Candidate:
-    fused, chunk = judged.fused, judged.chunk
-    evidence = Evidence(
-        chunk_id=chunk.id,
-        document_id=chunk.document_id,
-        document=chunk.document,
-        page=chunk.first_page,
-        last_page=chunk.last_page,
-        page_label=chunk.page_label,
-        heading=chunk.heading,
-        text=chunk.text,
-        score=fused.score,
-        similarity=fused.similarity or 0.0,
-        ranks=fused.ranks,
-    )
+    fused = judged.fused
+    evidence = judged.chunk.evidence(fused.score, fused.similarity or 0.0, fused.ranks)
     return Candidate(evidence, place, fused.lexical_score, judged.dropped)

@@ -14,7 +14,7 @@ from readahead_retrieval.errors import NotFound
 from readahead_retrieval.store.codec import VECTOR_NUMBER_BYTES, decode_spans, encode_spans, encode_vector
 from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow, PageRow
-from readahead_retrieval.types import Chunk, ChunkView
+from readahead_retrieval.types import Chunk, ChunkView, Evidence
 
 INSERT_BATCH = 200
 FIND_BATCH = 1000
@@ -32,6 +32,22 @@ class StoredChunk:
     first_page: int
     last_page: int
     page_label: str
+
+    def evidence(self, score: float, similarity: float, ranks: dict[str, int] | None = None) -> Evidence:
+        """As it was found."""
+        return Evidence(
+            chunk_id=self.id,
+            document_id=self.document_id,
+            document=self.document,
+            page=self.first_page,
+            last_page=self.last_page,
+            page_label=self.page_label,
+            heading=self.heading,
+            text=self.text,
+            score=score,
+            similarity=similarity,
+            ranks=ranks or {},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,25 +38,15 @@ async def due(session: AsyncSession, kb_id: str, version: int, *, everything: bo
 
 async def begin(session: AsyncSession, row: DocumentRow) -> DocumentRow:
     """The reading that is to take the document's place: a fresh one, or the one that there is already."""
-    await documents.insert_new(
-        session,
-        kb_id=row.kb_id,
-        file_id=row.file_id,
-        name=row.name,
-        sha256=row.id,
-        sealed_password=row.sealed_password,
-        replaces=False,
-        chunk_tokens=row.chunk_tokens,
-        chunk_overlap_tokens=row.chunk_overlap_tokens,
-        rereads=row.id,
-    )
-    found = await of(session, row.id)
-    assert found is not None, "it was there or has been written"
-    return found
+    return await _inserted(session, row)
 
 
 async def begin_from_pages(session: AsyncSession, row: DocumentRow) -> DocumentRow:
     """A reading, the document's only one, that is not of the file: it cuts and embeds anew the pages there are."""
+    return await _inserted(session, row, shares_pages=True, **{name: getattr(row, name) for name in _READ})
+
+
+async def _inserted(session: AsyncSession, row: DocumentRow, **known: object) -> DocumentRow:
     await documents.insert_new(
         session,
         kb_id=row.kb_id,
@@ -68,11 +58,10 @@ async def begin_from_pages(session: AsyncSession, row: DocumentRow) -> DocumentR
         chunk_tokens=row.chunk_tokens,
         chunk_overlap_tokens=row.chunk_overlap_tokens,
         rereads=row.id,
-        shares_pages=True,
-        **{name: getattr(row, name) for name in _READ},
+        **known,
     )
     found = await of(session, row.id)
-    assert found is not None, "it has been written"
+    assert found is not None, "it was there or has been written"
     return found
 
 
