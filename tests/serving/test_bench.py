@@ -19,7 +19,7 @@ from readahead_serving.bench.runner import BenchOptions, run_bench
 from readahead_serving.bench.spread import percentile
 from readahead_serving.bench.summary import Goal, summarise
 from readahead_serving.bench.workloads import WORKLOADS
-from readahead_serving.bench.workloads.long_prefill import longest_gap
+from readahead_serving.bench.workloads.long_prefill import gaps_within, moved
 from readahead_serving.bench.workloads.quoting import quoted_share, runs
 from readahead_serving.errors import BenchFailed
 from readahead_serving.settings import ServingSettings
@@ -111,7 +111,7 @@ def test_every_workload_runs_small_and_tells_what_it_is_for(
         "w1": {"theoretical_cached_tokens", "cache_note", "cold_ttft_ms", "engine_computed_tokens"},
         "w2": {"theoretical_cached_tokens", "cache_note"},
         "w3": {"theoretical_cached_tokens", "cache_note"},
-        "w4": {"max_tbt_before_ms", "max_tbt_during_prefill_ms", "long_ttft_ms"},
+        "w4": {"tbt_p99_during_over_before", "longest_stall_beyond_step_ms", "tbt_before_ms", "long_ttft_ms"},
         "w5": {"capacity_rps", "goodput_at_capacity_rps", "goodput_kept", "refused", "refusal_ms"},
         "w6": {"cancelled", "leaked_tokens", "integrity_checks"},
     }
@@ -232,11 +232,22 @@ def test_an_answer_quotes_where_eight_words_follow_each_other_as_they_do_in_the_
     assert quoted_share("too short", known) == 0
 
 
-def test_a_stall_counts_only_while_the_long_prompt_prefills() -> None:
+def test_a_gap_counts_where_it_touches_the_time_that_the_long_prompt_prefills() -> None:
     stream = Timing(sent_at=100.0, text_at=[1.0, 1.1, 1.6, 1.7])
-    assert longest_gap([stream], 101.2, 101.5) == pytest.approx(0.5)
-    assert longest_gap([stream], 100.0, 101.05) == pytest.approx(0.1)
-    assert longest_gap([stream], 200.0, 300.0) == 0
+    assert gaps_within([stream], 101.2, 101.5) == pytest.approx([0.5])
+    assert gaps_within([stream], 100.0, 101.05) == pytest.approx([0.1])
+    assert gaps_within([stream, stream], 101.05, 101.2) == pytest.approx([0.1, 0.5] * 2)
+    assert gaps_within([stream], 200.0, 300.0) == []
+
+
+def test_streams_are_told_by_their_99th_percentiles_and_a_stall_by_what_exceeds_a_step() -> None:
+    before, during = [0.02] * 99 + [0.04], [0.03] * 50 + [0.32]
+    figures = moved(before, during)
+    expected = percentile(sorted(during), 99) / percentile(sorted(before), 99)
+    assert figures["tbt_p99_during_over_before"] == pytest.approx(expected, abs=0.01)
+    assert figures["longest_stall_beyond_step_ms"] == pytest.approx(300)
+    assert (figures["tbt_before_ms"]["max"], figures["tbt_during_prefill_ms"]["p50"]) == (40, 30)
+    assert moved([], during)["longest_stall_beyond_step_ms"] is None
 
 
 def test_no_figure_is_cut_where_the_terminal_is_narrow(

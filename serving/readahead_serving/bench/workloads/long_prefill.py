@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from readahead_serving.bench.client import LoadRequest, Timing, user_message
+from readahead_serving.bench.spread import percentile, spread
 from readahead_serving.bench.summary import Goal
 from readahead_serving.bench.texts import prose
 from readahead_serving.bench.workloads.base import Bench, Outcome, Workload
 from readahead_serving.bench.workloads.chat import chat_requests
 
-_SETTLE_S = 2.0
-"""How long the chats run before the long prompt comes."""
+_SETTLE_S = 1.0
+"""What the streams' own first steps take at most; gaps before it count for nothing."""
+_BEFORE_S = 2.0
+"""How long the streams then run before the long prompt comes."""
 
 
-async def _chats(bench: Bench, number: int, stop: asyncio.Event) -> list[Timing]:
+async def _stream(bench: Bench, number: int, stop: asyncio.Event) -> list[Timing]:
+    """One user's answers, one after another, for a model may end one early."""
     [request] = chat_requests(number + 1, bench.max_tokens)[number:]
     timings = [await bench.client.send(request)]
     while not stop.is_set():
@@ -27,16 +33,14 @@ async def _chats(bench: Bench, number: int, stop: asyncio.Event) -> list[Timing]
 async def _run(bench: Bench) -> Outcome:
     stop = asyncio.Event()
     began = time.monotonic()
-    users = [asyncio.create_task(_chats(bench, number, stop)) for number in range(bench.concurrency)]
-    await asyncio.sleep(_SETTLE_S)
+    users = [asyncio.create_task(_stream(bench, number, stop)) for number in range(bench.concurrency)]
+    await asyncio.sleep(_SETTLE_S + _BEFORE_S)
     long = await bench.client.send(LoadRequest(user_message(prose(bench.prefix_tokens, seed=4)), 1))
     stop.set()
     timings = [timing for user in await asyncio.gather(*users) for timing in user]
-    during = longest_gap(timings, long.sent_at, long.sent_at + long.done_at)
-    extra = {
-        "max_tbt_before_ms": _ms(longest_gap(timings, began, long.sent_at)),
-        "max_tbt_during_prefill_ms": _ms(during),
-        "long_ttft_ms": _ms(long.text_at[0]) if long.text_at else None,
+    first = long.sent_at + (long.text_at[0] if long.text_at else long.done_at)
+    extra = moved(gaps_within(timings, began + _SETTLE_S, long.sent_at), gaps_within(timings, long.sent_at, first)) | {
+        "long_ttft_ms": round(long.text_at[0] * 1000, 2) if long.text_at else None,
         "long_prompt_tokens": long.prompt_tokens,
         "long_error": long.error,
     }
@@ -44,28 +48,43 @@ async def _run(bench: Bench) -> Outcome:
     return Outcome(timings, time.monotonic() - began, load, extra)
 
 
-def longest_gap(timings: list[Timing], start: float, end: float) -> float:
-    """Seconds of the longest gap between two chunks of one stream that touches the time from `start` to `end`."""
-    longest = 0.0
-    for timing in timings:
-        times = [timing.sent_at + at for at in timing.text_at]
-        for before, after in itertools.pairwise(times):
-            if after > start and before < end:
-                longest = max(longest, after - before)
-    return longest
+def moved(before: Sequence[float], during: Sequence[float]) -> dict[str, Any]:
+    """What a long prompt does to the gaps of the streams beside it; nulls where none were seen.
+
+    The step time is the median gap before; a stall is what the longest gap during takes beyond it.
+
+    Args:
+        before: Seconds of the gaps before the prompt.
+        during: Those while it prefills.
+    """
+    p99_before, p99_during = (percentile(sorted(gaps), 99) if gaps else None for gaps in (before, during))
+    stall = max(during) - percentile(sorted(before), 50) if before and during else None
+    return {
+        "tbt_before_ms": spread(before),
+        "tbt_during_prefill_ms": spread(during),
+        "tbt_p99_during_over_before": round(p99_during / p99_before, 2) if p99_before and p99_during else None,
+        "longest_stall_beyond_step_ms": None if stall is None else round(stall * 1000, 2),
+    }
 
 
-def _ms(seconds: float) -> float:
-    return round(seconds * 1000, 2)
+def gaps_within(timings: Sequence[Timing], start: float, end: float) -> list[float]:
+    """Seconds between two chunks of one stream, of all gaps that touch the time from `start` to `end`."""
+    return [
+        after - before
+        for timing in timings
+        for before, after in itertools.pairwise(timing.sent_at + at for at in timing.text_at)
+        if after > start and before < end
+    ]
 
 
 LONG_PREFILL = Workload(
     name="w4",
-    description="4 running chats of 64 tokens and one prompt of 7,000 tokens thrown in; the chats' longest gap "
-    "before it and while it prefills, and its own TTFT",
+    description="8 running streams of 400 tokens and one prompt of 8,000 tokens thrown in (the model's window takes "
+    "8,192 with the answer); p99 of the streams' gaps before it and while it prefills, the longest stall beyond the "
+    "step time (the median gap before), and its own TTFT",
     run=_run,
-    max_tokens=64,
-    concurrency=(4,),
+    max_tokens=400,
+    concurrency=(8,),
     goal=Goal(ttft_ms=1000, tbt_ms=200),
-    prefix_tokens=7000,
+    prefix_tokens=8370,
 )
