@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from readahead_platform.cli import app
 from readahead_platform.own_embedder import own_embedder
 from readahead_retrieval.bench.ingest import bench_ingest
 from readahead_retrieval.bench.mixture import Mixture
+from readahead_retrieval.bench.read import bench_read
 from readahead_retrieval.bench.search import bench_search
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.settings import RetrievalSettings
@@ -53,6 +57,31 @@ def test_ingestion_is_measured_to_the_last_searchable_document(handbook: Path, m
         assert "missing" in peer or peer["seconds"] > 0
 
 
+def test_reading_is_measured_by_the_clock_and_by_processor_time_of_every_process(
+    handbook: Path, tmp_path: Path
+) -> None:
+    shutil.copy(handbook, tmp_path)
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing after it")
+    report = bench_read(tmp_path, RetrievalSettings(), silent, turns=1)
+    assert report["load"]["documents"] == 2
+    metrics = report["metrics"]
+    for name in ("ours", "ours_one_at_a_time", "pypdf"):
+        assert (metrics[name]["pages"], metrics[name]["unread_files"]) == (3, 1)
+        assert metrics[name]["pages_per_processor_s"] > 0
+    assert metrics["ours"]["pages_per_processor_s"] < 150, (
+        "starting an interpreter to read three pages takes over 20 ms"
+    )
+    ratio = metrics["ours"]["pages_per_s"] / metrics["pypdf"]["pages_per_s"]
+    assert metrics["times_pypdf"] == pytest.approx(ratio)
+
+
+def test_a_peer_that_is_not_installed_is_told_as_missing(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    metrics = bench_read(handbook.parent, RetrievalSettings(), silent, turns=1)["metrics"]
+    assert "pip install" in metrics["pypdf"]["missing"]
+    assert "times_pypdf" not in metrics
+
+
 def test_the_list_of_workloads_tells_retrievals_too() -> None:
     listed = CliRunner().invoke(app, ["bench", "list", "--json"])
-    assert {"ingest", "search", "w1"} <= set(json.loads(listed.output)["workloads"])
+    assert {"ingest", "read", "search", "embed", "w1"} <= set(json.loads(listed.output)["workloads"])

@@ -26,7 +26,7 @@ def bench(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(help="PDFs that `ingest` takes; where `peers` installs; where `curves` writes."),
+        typer.Option(help="PDFs that `ingest` and `read` take; where `peers` installs; where `curves` writes."),
     ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Vectors that `search` searches.")] = None,
     as_json: AsJson = False,

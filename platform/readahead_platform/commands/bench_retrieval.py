@@ -1,4 +1,4 @@
-"""`readahead bench ingest|search`: retrieval's own workloads, which need no server."""
+"""`readahead bench ingest|read|search`: retrieval's own workloads, which need no server."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def bench_retrieval(
     from readahead_serving.bench.hardware import describe_hardware
 
     folder, model = folder or _SAMPLES, None
+    if workload != "search" and not any(folder.rglob("*.pdf")):
+        raise typer.BadParameter(f"{folder} holds no PDF.", param_hint="--folder")
     if workload == "ingest":
-        if not any(folder.rglob("*.pdf")):
-            raise typer.BadParameter(f"{folder} holds no PDF.", param_hint="--folder")
         (model,) = ensure_models(settings, [settings.serving.embedding_model], as_json=as_json)
     options = BenchOptions(
         folder, model, size or VECTORS, queries or QUERIES, embedder=lambda path: own_embedder(path, settings.serving)

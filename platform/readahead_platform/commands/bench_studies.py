@@ -1,4 +1,4 @@
-"""`readahead bench peers|regress|curves`: studies of our LLM server, each of several workloads."""
+"""`readahead bench peers|regress|curves|embed`: studies of our LLM server, each of several workloads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ STUDIES = {
     "bench/regress/thresholds.toml; exit code 1 where one is broken",
     "curves": "how cost grows with users, new tokens, pack length, distinct packs and prompt length, and memory with "
     "packs, users and context; CSV, JSON and plots",
+    "embed": "passages and one question embedded as the service computes, in process and over HTTP, beside "
+    "sentence-transformers where it is installed; cosines to float32",
 }
 
 
@@ -29,7 +31,8 @@ def run_study(study: str, settings: Settings, *, folder: Path | None, as_json: b
     """
     from readahead_platform.commands.models import ensure_models
 
-    (model,) = ensure_models(settings, [settings.serving.model], as_json=as_json)
+    name = settings.serving.embedding_model if study == "embed" else settings.serving.model
+    (model,) = ensure_models(settings, [name], as_json=as_json)
     if study == "peers":
         from readahead_serving.bench.peers.command import PeersOptions, run_peers
 
@@ -40,6 +43,10 @@ def run_study(study: str, settings: Settings, *, folder: Path | None, as_json: b
 
         if not run_regress(settings.serving, as_json=as_json):
             raise typer.Exit(1)
+    elif study == "embed":
+        from readahead_serving.bench.embed.command import run_embed
+
+        run_embed(settings.serving, model, as_json=as_json)
     else:
         from readahead_serving.bench.curves.command import run_curves
 

@@ -13,7 +13,12 @@ class PeerMissing(Exception):
     """Its packages are not installed."""
 
 
-def _module(name: str) -> Any:
+def package(name: str) -> Any:
+    """A peer's module.
+
+    Raises:
+        PeerMissing: It isn't installed.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -22,10 +27,10 @@ def _module(name: str) -> Any:
 
 def langchain(files: list[Path], model: Path) -> dict[str, Any]:
     """PyPDFLoader, RecursiveCharacterTextSplitter (1000, 200), HuggingFaceEmbeddings, FAISS."""
-    loaders = _module("langchain_community.document_loaders")
-    splitters = _module("langchain_text_splitters")
-    stores = _module("langchain_community.vectorstores")
-    embeddings = _module("langchain_huggingface").HuggingFaceEmbeddings(
+    loaders = package("langchain_community.document_loaders")
+    splitters = package("langchain_text_splitters")
+    stores = package("langchain_community.vectorstores")
+    embeddings = package("langchain_huggingface").HuggingFaceEmbeddings(
         model_name=str(model), model_kwargs={"device": "cpu"}
     )
     embeddings.embed_query("warm")
@@ -39,10 +44,10 @@ def langchain(files: list[Path], model: Path) -> dict[str, Any]:
 
 def haystack(files: list[Path], model: Path) -> dict[str, Any]:
     """PyPDFToDocument, DocumentCleaner, DocumentSplitter (200 words), a sentence-transformers embedder, in memory."""
-    converters = _module("haystack.components.converters")
-    preprocessors = _module("haystack.components.preprocessors")
-    embedders = _module("haystack_integrations.components.embedders.sentence_transformers")
-    stores = _module("haystack.document_stores.in_memory")
+    converters = package("haystack.components.converters")
+    preprocessors = package("haystack.components.preprocessors")
+    embedders = package("haystack_integrations.components.embedders.sentence_transformers")
+    stores = package("haystack.document_stores.in_memory")
     embedder = embedders.SentenceTransformersDocumentEmbedder(model=str(model), progress_bar=False)
     embedder.warm_up()
     begun = time.perf_counter()

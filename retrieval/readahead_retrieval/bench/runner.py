@@ -13,6 +13,7 @@ from readahead_retrieval.settings import RetrievalSettings
 
 WORKLOADS = {
     "ingest": "Every PDF of a folder from disk to searchable, beside LangChain and Haystack where they are installed",
+    "read": "Every PDF of a folder read, pages a second by the clock and by processor time, beside pypdf",
     "search": "A million vectors and texts (or --size): build, open, one question after another on one thread",
 }
 LoadEmbedder = Callable[[Path], AbstractAsyncContextManager[Embedder]]
@@ -23,7 +24,7 @@ VECTORS, QUERIES = 1_000_000, 500
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
     folder: Path
-    """Of PDFs, for `ingest`."""
+    """Of PDFs, for `ingest` and `read`."""
     model: Path | None
     """A sentence-transformers folder, for `ingest`."""
     size: int
@@ -40,6 +41,10 @@ def run(
         from readahead_retrieval.bench.search import bench_search
 
         return bench_search(options.size, options.queries, told)
+    if workload == "read":
+        from readahead_retrieval.bench.read import bench_read
+
+        return bench_read(options.folder, settings, told)
     from readahead_retrieval.bench.ingest import bench_ingest
 
     assert options.model is not None, "ingest embeds"
