@@ -41,7 +41,9 @@ def run_study(study: str, settings: Settings, *, folder: Path | None, as_json: b
     elif study == "regress":
         from readahead_serving.bench.regress.command import run_regress
 
-        if not run_regress(settings.serving, as_json=as_json):
+        name = settings.serving.embedding_model
+        embedding_model = ensure_models(settings, [name], as_json=as_json)[0] if name else None
+        if not run_regress(settings.serving, embedding_model, as_json=as_json):
             raise typer.Exit(1)
     elif study == "embed":
         from readahead_serving.bench.embed.command import run_embed

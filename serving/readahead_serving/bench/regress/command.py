@@ -7,6 +7,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -19,11 +21,12 @@ from readahead_serving.bench.regress.thresholds import Verdict, judge, read_thre
 from readahead_serving.settings import ServingSettings
 
 
-def run_regress(settings: ServingSettings, *, as_json: bool) -> bool:
+def run_regress(settings: ServingSettings, embedding_model: Path | None, *, as_json: bool) -> bool:
     """Measures, prints the verdicts, and says whether all hold.
 
     Args:
         settings: Of the servers that are started.
+        embedding_model: A sentence-transformers folder; None where the settings name none.
         as_json: Print one JSON object instead of a table.
 
     Raises:
@@ -31,7 +34,8 @@ def run_regress(settings: ServingSettings, *, as_json: bool) -> bool:
     """
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     bounds = read_thresholds()
-    figures = asyncio.run(measure_figures(settings, Sizes(), lambda line: errors.print(line, markup=False)))
+    tell = partial(errors.print, markup=False)
+    figures = asyncio.run(measure_figures(settings, embedding_model, Sizes(), tell))
     return tell_verdicts(judge(figures, bounds), as_json=as_json)
 
 

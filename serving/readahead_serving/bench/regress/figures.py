@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from readahead_serving.bench.embed.command import Sizes as EmbedSizes
+from readahead_serving.bench.embed.command import measure_embedding
 from readahead_serving.bench.own_server import own_server
 from readahead_serving.bench.runner import BenchOptions, measure
 from readahead_serving.bench.workloads import WORKLOADS
@@ -31,7 +33,7 @@ _TURNS, _TURNS_S = 31, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured: as little as shows the ratios, so that the whole ends within two minutes."""
+    """How much is measured: as little as shows the ratios, so that the whole ends within a minute or little more."""
 
     pack_tokens: int = 1200
     storm: int = 40
@@ -43,23 +45,46 @@ class Sizes:
     many: int = 32
     """Questions of sixteen."""
     answer_tokens: int = 16
+    long_tokens: int = 3000
+    """Of the prompt that is thrown among running streams."""
+    stream_tokens: int = 200
+    """Of the streams."""
+    arrivals: int = 100
+    """At capacity, and as many at twice that: enough for the queue to fill."""
+    passages: int = 48
+    """That are embedded."""
+
+
+_QUEUE_S = 0.5
+"""How long arrivals of short answers may wait, so that few are enough for refusals."""
 
 
 async def measure_figures(
-    settings: ServingSettings, sizes: Sizes, tell: Callable[[str], None]
+    settings: ServingSettings, embedding_model: Path | None, sizes: Sizes, tell: Callable[[str], None]
 ) -> dict[str, float | None]:
-    """Starts servers of these settings and measures every figure."""
+    """Starts servers of these settings and measures every figure.
+
+    Args:
+        settings: Of the servers, which have no embedding model.
+        embedding_model: A sentence-transformers folder; None measures none.
+        sizes: How much.
+        tell: Called with what comes next.
+    """
     with tempfile.TemporaryDirectory(prefix="readahead-bench-") as packs:
         settings = settings.model_copy(update={"packs_dir": Path(packs), "embedding_model": ""})
-        async with own_server(settings) as server:
-            tell("questions on a pack, and clients that hang up")
+        limits = dict(WORKLOADS["w5"].server) | {"max_queue_seconds": _QUEUE_S}
+        async with own_server(settings.model_copy(update=limits)) as server:
+            tell(f"ready after {server.start_s:.1f} s without an embedding model (told, not bounded)")
+            tell("questions on a pack, a long prompt among streams, overload, and clients that hang up")
             served = await served_figures(server.url, settings, sizes)
         tell("a pack after a restart")
         options = BenchOptions(prefix_tokens=sizes.pack_tokens, max_tokens=sizes.answer_tokens, requests=2)
         restart = await _level(settings, "pack-restart", options)
+    tell("embedding")
+    embedding = {} if embedding_model is None else await embedding_figures(settings, embedding_model, sizes)
     tell("attention")
     shared = {"attention_16_readers_shared_over_each": shared_over_each()}
-    return {**served, **restart_figures(restart), **shared, **kernel_figures(settings)}
+    return {**served, **restart_figures(restart), **embedding, **shared, **kernel_figures(settings)}
 
 
 async def served_figures(url: str, settings: ServingSettings, sizes: Sizes) -> dict[str, float | None]:
@@ -67,9 +92,15 @@ async def served_figures(url: str, settings: ServingSettings, sizes: Sizes) -> d
     options = BenchOptions(url, prefix_tokens=sizes.pack_tokens, max_tokens=sizes.answer_tokens)
     one = await _level(settings, "w1", replace(options, concurrency=(1,), requests=sizes.few))
     many = await _level(settings, "w1", replace(options, concurrency=(16,), requests=sizes.many))
+    long = await _level(
+        settings, "w4", BenchOptions(url, prefix_tokens=sizes.long_tokens, max_tokens=sizes.stream_tokens)
+    )
+    crowd = BenchOptions(url, requests=sizes.arrivals, max_tokens=sizes.answer_tokens)
+    overload = await _level(settings, "w5", crowd)
     stormy = BenchOptions(url, concurrency=(8,), requests=sizes.storm, prefix_tokens=sizes.storm_tokens)
     storm = await _level(settings, "w6", stormy)
-    return {**question_figures(one, many), "cancelled_tokens_leaked": storm["leaked_tokens"]}
+    crowded = stream_figures(long) | overload_figures(overload)
+    return {**question_figures(one, many), **crowded, "cancelled_tokens_leaked": storm["leaked_tokens"]}
 
 
 def question_figures(one: Mapping[str, Any], many: Mapping[str, Any]) -> dict[str, float | None]:
@@ -86,6 +117,22 @@ def question_figures(one: Mapping[str, Any], many: Mapping[str, Any]) -> dict[st
     }
 
 
+def stream_figures(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Of streams beside a long prompt."""
+    return {
+        "long_prompt_tbt_p99_over_before": metrics["tbt_p99_during_over_before"],
+        "long_prompt_stall_over_its_prefill": _over(metrics["longest_stall_beyond_step_ms"], metrics["long_ttft_ms"]),
+    }
+
+
+def overload_figures(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Of twice as many requests as can be served."""
+    return {
+        "overload_goodput_kept": metrics["goodput_kept"],
+        "overload_refusal_over_answer": _over(metrics["refusal_ms"]["p95"], metrics["e2e_ms"]["p50"]),
+    }
+
+
 def restart_figures(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     """Of a pack before and after kill -9."""
     told = metrics["prompt_tokens"] - metrics["cached_tokens"]
@@ -93,6 +140,16 @@ def restart_figures(metrics: Mapping[str, Any]) -> dict[str, float | None]:
         "restart_first_token_over_resident": _over(metrics["after_restart_ttft_ms"], metrics["before_kill_ttft_ms"]),
         "restart_cached_share": _over(metrics["cached_tokens_of_first"], metrics["prompt_tokens_of_first"]),
         "restart_tokens_unaccounted": metrics["engine_computed_tokens"] - told,
+    }
+
+
+async def embedding_figures(settings: ServingSettings, model: Path, sizes: Sizes) -> dict[str, float | None]:
+    """Of passages embedded as the service computes; the peer's only where it is installed."""
+    few = EmbedSizes(passages=sizes.passages, turns=2, questions=1)
+    metrics = (await measure_embedding(settings, model, few))["metrics"]
+    return {
+        "embedding_least_cosine_to_float32": metrics["ours"]["least_cosine_to_float32"],
+        "embedding_times_sentence_transformers": metrics.get("times_sentence_transformers"),
     }
 
 
