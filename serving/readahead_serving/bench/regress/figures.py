@@ -47,8 +47,8 @@ class Sizes:
     answer_tokens: int = 16
     long_tokens: int = 3000
     """Of the prompt that is thrown among running streams."""
+    streams: int = 8
     stream_tokens: int = 200
-    """Of the streams."""
     arrivals: int = 100
     """At capacity, and as many at twice that: enough for the queue to fill."""
     passages: int = 48
@@ -92,9 +92,10 @@ async def served_figures(url: str, settings: ServingSettings, sizes: Sizes) -> d
     options = BenchOptions(url, prefix_tokens=sizes.pack_tokens, max_tokens=sizes.answer_tokens)
     one = await _level(settings, "w1", replace(options, concurrency=(1,), requests=sizes.few))
     many = await _level(settings, "w1", replace(options, concurrency=(16,), requests=sizes.many))
-    long = await _level(
-        settings, "w4", BenchOptions(url, prefix_tokens=sizes.long_tokens, max_tokens=sizes.stream_tokens)
+    streaming = BenchOptions(
+        url, concurrency=(sizes.streams,), prefix_tokens=sizes.long_tokens, max_tokens=sizes.stream_tokens
     )
+    long = await _level(settings, "w4", streaming)
     crowd = BenchOptions(url, requests=sizes.arrivals, max_tokens=sizes.answer_tokens)
     overload = await _level(settings, "w5", crowd)
     stormy = BenchOptions(url, concurrency=(8,), requests=sizes.storm, prefix_tokens=sizes.storm_tokens)
