@@ -15,8 +15,8 @@ from readahead_serving.engine.kv.pack_manifest import BLOCKS, MANIFEST, TOKENS
 from readahead_serving.engine.kv.pack_store import PackStore
 from readahead_serving.engine.kv.pack_table import MIN_PART
 from readahead_serving.engine.request import PackMiss
-from readahead_serving.errors import PackNotFound, PackTooLarge
-from readahead_serving.packs.record import PackOptions, PackRecord, PackState
+from readahead_serving.errors import PackNotFound, PackTooLarge, RequestRefused
+from readahead_serving.packs.record import MAX_METADATA, PackOptions, PackRecord, PackState
 from readahead_serving.packs.source import PackDocument, PackMessage, PackSource
 from tests.serving.generation import until
 from tests.serving.packs import Bench, ByteEncoder, files, kv_of, question, shelf_at, source
@@ -50,6 +50,24 @@ async def test_the_same_texts_are_the_same_pack_and_other_texts_another(tmp_path
         assert first is again
         assert first.options.name == "new"
         assert other.pack_id != first.pack_id
+
+
+async def test_a_pack_asked_for_under_other_metadata_keeps_what_was_promised_before(tmp_path: Path) -> None:
+    async with shelf_at(tmp_path) as bench:
+        first = await bench.built("a", pin=True, ttl_s=60.0, metadata={"one": "1"})
+        assert await bench.built("a", ttl_s=30.0, metadata={"two": "2"}) is first
+        joined = PackOptions(pin=True, ttl_s=60.0, metadata={"one": "1", "two": "2"})
+        assert (first.options, first.pinned) == (joined, True)
+        await bench.built("a", metadata={"one": "3", "two": "2"})
+        assert first.options == PackOptions(metadata={"one": "3", "two": "2"}), "the last word of those who have it"
+        for number in range(MAX_METADATA - 2):
+            await bench.built("a", metadata={f"more {number}": ""})
+        assert first.options.ttl_s is None, "kept for good for one, it is for all"
+        with pytest.raises(RequestRefused, match="16 of 16"):
+            await bench.built("a", metadata={"one too many": ""})
+    async with shelf_at(tmp_path) as bench:
+        [record] = bench.shelf.list_all("")
+        assert len(record.options.metadata) == MAX_METADATA
 
 
 async def test_two_tenants_with_the_same_text_share_nothing(tmp_path: Path) -> None:

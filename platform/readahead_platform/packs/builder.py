@@ -12,7 +12,7 @@ from readahead_platform.gateway.llm_client import UpstreamAnswer
 from readahead_platform.packs.client import PackClient
 from readahead_platform.packs.finder import PackFinder
 from readahead_platform.packs.kb_pack import READY
-from readahead_platform.packs.labels import Pack, labels
+from readahead_platform.packs.labels import Pack, use_of, uses_of
 from readahead_platform.packs.soundness import Soundness
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import KnowledgeBase
@@ -55,7 +55,7 @@ class PackBuilder:
             message = f"{kb.name} has no searchable document to build a pack from."
             raise ApiError(400, message, param="vector_store", code="knowledge_base_empty")
         documents = [{"title": one.document.name, "text": one.text} for one in texts]
-        metadata = labels(kb.id, [one.document for one in texts])
+        metadata = use_of(kb.id, [one.document for one in texts]).label()
         found = await self._finder.find(tenant, kb, await self._client.of_kb(tenant, kb.id))
         extended = None if keeping.dry_run or found.current else _extended(found.older, documents)
         if extended is not None:
@@ -83,7 +83,7 @@ class PackBuilder:
         if not keeping.dry_run and document_id not in found.of_documents:
             await self._make_room(tenant, kb, found.of_documents)
         read = await self._library.texts.of_document(tenant, document_id)
-        metadata = labels(kb.id, [read.document], single=True)
+        metadata = use_of(kb.id, [read.document], single=True).label()
         name = f"{kb.name}: {document.name}"[:MAX_NAME_CHARS]
         kept = {"name": name, "metadata": metadata, **asdict(keeping)}
         answer = await self._client.create(tenant, [{"title": document.name, "text": read.text}], kept)
@@ -92,17 +92,20 @@ class PackBuilder:
     async def _make_room(self, tenant: str, kb: KnowledgeBase, packs: Mapping[str, Pack]) -> None:
         if len(packs) < MAX_DOCUMENT_PACKS:
             return
-        oldest = min((pack for pack in packs.values() if not pack["pin"]), key=lambda p: p["used_at"], default=None)
-        if oldest is None:
+        unpinned = [document_id for document_id, pack in packs.items() if not pack["pin"]]
+        if not unpinned:
             message = f"{kb.name} has {len(packs)} packs of documents, all of them pinned; delete one, or unpin it."
             raise ApiError(400, message, param="document", code="too_many_document_packs")
-        await self._client.delete(tenant, oldest["id"])
+        oldest = min(unpinned, key=lambda document_id: packs[document_id]["used_at"])
+        uses = [use for use in uses_of(packs[oldest], kb.id) if use.document_id == oldest]
+        await self._client.release(tenant, packs[oldest]["id"], uses)
 
     async def _proved(self, tenant: str, kb: KnowledgeBase, answer: UpstreamAnswer) -> UpstreamAnswer:
         """Looks again: a deletion since the texts were read has found no pack to drop."""
         made = json.loads(answer.body) if answer.status == 200 else {}
-        if "id" in made and await self._soundness.unsound(tenant, kb.id, [made]):  # an estimate has none
-            await self._client.delete(tenant, made["id"])
+        unsound = await self._soundness.unsound(tenant, kb.id, [made]) if "id" in made else []  # an estimate has none
+        if unsound:
+            await self._client.release(tenant, made["id"], [use for _, use in unsound])
             message = "A document was deleted or changed while its pack was asked for: ask again."
             raise ApiError(409, message, param="vector_store", code="documents_changed")
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from readahead_platform.packs.kb_pack import KbPack
-from readahead_platform.packs.labels import Pack, content_of, document_of, held_content
+from readahead_platform.packs.labels import Pack, content_of, uses_of, whole_use
 from readahead_retrieval.library import Library
 from readahead_retrieval.types import Document, DocumentState, KnowledgeBase
 
@@ -25,21 +25,21 @@ class PackFinder:
         listed = await self._library.list_documents(tenant, kb.id)
         searchable = [document for document in listed if document.state == DocumentState.SEARCHABLE]
         content = content_of(searchable)
-        whole = [pack for pack in of_kb if document_of(pack) is None]
+        whole = [(pack, use.content) for pack in of_kb if (use := whole_use(pack, kb.id)) is not None]
         return KbPack(
-            current=next((pack for pack in whole if held_content(pack) == content), None),
-            older=tuple(pack for pack in whole if held_content(pack) != content),
-            of_documents=_of_documents(of_kb, searchable),
+            current=next((pack for pack, held in whole if held == content), None),
+            older=tuple(pack for pack, held in whole if held != content),
+            of_documents=_of_documents(kb, of_kb, searchable),
             content=content,
             documents=tuple(searchable),
             pending=sum(not document.finished for document in listed),
         )
 
 
-def _of_documents(packs: Sequence[Pack], documents: Sequence[Document]) -> Mapping[str, Pack]:
+def _of_documents(kb: KnowledgeBase, packs: Sequence[Pack], documents: Sequence[Document]) -> Mapping[str, Pack]:
     """Those that hold their document as it is now."""
     contents = {document.id: content_of([document]) for document in documents}
-    single = {document_id: pack for pack in packs if (document_id := document_of(pack)) is not None}
+    held = [(use, pack) for pack in packs for use in uses_of(pack, kb.id) if use.document_id is not None]
     return {
-        document_id: pack for document_id, pack in single.items() if held_content(pack) == contents.get(document_id)
+        use.document_id: pack for use, pack in held if use.document_id and contents.get(use.document_id) == use.content
     }

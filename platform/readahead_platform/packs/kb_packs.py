@@ -12,7 +12,7 @@ from readahead_platform.packs.builder import Keeping, PackBuilder
 from readahead_platform.packs.client import PackClient
 from readahead_platform.packs.finder import PackFinder
 from readahead_platform.packs.kb_pack import KbPack
-from readahead_platform.packs.labels import Pack, kb_of
+from readahead_platform.packs.labels import Held, Pack, uses_of, whole_use
 from readahead_platform.packs.soundness import Soundness
 from readahead_platform.packs.unsettled import Unsettled
 from readahead_platform.packs.wishes import PackWish, PackWishes
@@ -41,11 +41,12 @@ class KbPacks:
         """What there is. Once the pack of the present documents is ready, older ones are deleted; those that hold
         what was deleted at once, as after `forget_deleted`."""
         of_kb = await self._client.of_kb(tenant, kb.id)
-        if await self._drop_unsound(tenant, kb.id, of_kb):
+        if await self._drop(tenant, await self._soundness.unsound(tenant, kb.id, of_kb)):
             of_kb = await self._client.of_kb(tenant, kb.id)
         found = await self._finder.find(tenant, kb, of_kb)
         for old in found.older if found.is_ready else ():
-            await self._client.delete(tenant, old["id"])
+            if (use := whole_use(old, kb.id)) is not None:
+                await self._client.release(tenant, old["id"], [use])
         return found
 
     async def build(self, tenant: str, kb: KnowledgeBase, keeping: Keeping) -> UpstreamAnswer:
@@ -72,16 +73,16 @@ class KbPacks:
         return replace(found, current=json.loads(answer.body)) if answer.status == 200 else found
 
     async def delete(self, tenant: str, kb: KnowledgeBase) -> None:
-        """Takes all packs of a knowledge base out of memory and off the disk, for good."""
+        """Takes all packs of a knowledge base out of memory and off the disk, for good; those that another has too
+        stay for that one."""
         await self._wishes.remove_all(tenant, kb.id)
         for pack in await self._client.of_kb(tenant, kb.id):
-            await self._client.delete(tenant, pack["id"])
+            await self._client.release(tenant, pack["id"], uses_of(pack, kb.id))
 
     async def give_up(self, tenant: str, pack_id: str) -> None:
         """To be called before somebody deletes a pack by its id: it isn't to come back."""
-        pack = next((pack for pack in await self._client.list_all(tenant) if pack["id"] == pack_id), None)
-        wish = PackWish.of(tenant, pack) if pack is not None else None
-        if wish is not None:
+        named = [pack for pack in await self._client.list_all(tenant) if pack["id"] == pack_id]
+        for wish in [PackWish.of(tenant, pack, use) for pack in named for use in uses_of(pack)]:
             await self._wishes.remove(wish)
 
     async def forget_deleted(self, tenant: str) -> None:
@@ -93,18 +94,16 @@ class KbPacks:
         """
         of_kbs: dict[str, list[Pack]] = {}
         for pack in await self._client.list_all(tenant):
-            if (kb_id := kb_of(pack)) is not None:
+            for kb_id in {use.kb_id for use in uses_of(pack)}:
                 of_kbs.setdefault(kb_id, []).append(pack)
         for kb_id, packs in of_kbs.items():
-            await self._drop_unsound(tenant, kb_id, packs)
+            await self._drop(tenant, await self._soundness.unsound(tenant, kb_id, packs))
 
-    async def _drop_unsound(self, tenant: str, kb_id: str, packs: Sequence[Pack]) -> bool:
+    async def _drop(self, tenant: str, unsound: Sequence[Held]) -> bool:
         """Whether there was anything to drop."""
-        unsound = await self._soundness.unsound(tenant, kb_id, packs)
-        for pack in unsound:
-            if (wish := PackWish.of(tenant, pack)) is not None:
-                await self._wishes.add(wish)  # first: what is cut off between the two is taken up at the next start
-            await self._client.delete(tenant, pack["id"])
+        for pack, use in unsound:
+            await self._wishes.add(PackWish.of(tenant, pack, use))  # first: a cut between the two is taken up at start
+            await self._client.release(tenant, pack["id"], [use])
         if unsound:
             self._unsettled.add(tenant)
         return bool(unsound)

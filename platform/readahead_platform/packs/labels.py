@@ -1,44 +1,73 @@
-"""What a pack of a knowledge base is of, as its metadata at the LLM server says."""
+"""Which knowledge bases a pack is of, as its metadata at the LLM server says."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from readahead_retrieval.types import Document
 
 Pack = Mapping[str, Any]
 """As /v1/packs shows it."""
-_KB, _CONTENT, _DOCUMENT = "kb", "content", "document"
+_PREFIX = "kb:"
+_FIRST = ("kb", "document", "content")
+"""What packs of version 0.1.0 say, which had one use each."""
 
 
-def labels(kb_id: str, documents: Sequence[Document], *, single: bool = False) -> dict[str, str]:
-    """The metadata of a new pack.
+@dataclass(frozen=True, slots=True)
+class PackUse:
+    """A knowledge base, or a document of one, that has a pack. Equal texts are one pack, so a pack may have several."""
+
+    kb_id: str
+    document_id: str | None
+    """Of the only document that the pack is for; None where it is for the whole knowledge base."""
+    content: str
+    """What the pack was asked for of, named as `content_of` does."""
+
+    @property
+    def key(self) -> str:
+        return _PREFIX + self.kb_id + (f"/{self.document_id}" if self.document_id is not None else "")
+
+    def label(self) -> dict[str, str]:
+        """The metadata of a new pack."""
+        return {self.key: self.content}
+
+
+Held = tuple[Pack, PackUse]
+
+
+def use_of(kb_id: str, documents: Sequence[Document], *, single: bool = False) -> PackUse:
+    """The use of a new pack of these.
 
     Args:
-        single: It is the pack of one document, and not that of the knowledge base.
+        single: It is for one document, and not for the knowledge base.
     """
-    of_document = {_DOCUMENT: documents[0].id} if single else {}
-    return {_KB: kb_id, **of_document, _CONTENT: content_of(documents)}
+    return PackUse(kb_id, documents[0].id if single else None, content_of(documents))
 
 
-def kb_of(pack: Pack) -> str | None:
-    """The knowledge base's id; None for a pack that somebody made of texts of their own."""
-    kb_id: str | None = pack["metadata"].get(_KB)
-    return kb_id
+def uses_of(pack: Pack, kb_id: str | None = None) -> list[PackUse]:
+    """All of them, or one knowledge base's; none of a pack that somebody made of texts of their own."""
+    uses = _uses(pack["metadata"])
+    return [use for use in uses if kb_id is None or use.kb_id == kb_id]
 
 
-def document_of(pack: Pack) -> str | None:
-    """The id of the only document that it is of; None for the pack of a whole knowledge base."""
-    document_id: str | None = pack["metadata"].get(_DOCUMENT)
-    return document_id
+def whole_use(pack: Pack, kb_id: str) -> PackUse | None:
+    """That of the knowledge base as a whole."""
+    return next((use for use in uses_of(pack, kb_id) if use.document_id is None), None)
 
 
-def held_content(pack: Pack) -> str | None:
-    """What it was built of, named as `content_of` does."""
-    content: str | None = pack["metadata"].get(_CONTENT)
-    return content
+def without(metadata: Mapping[str, str], uses: Iterable[PackUse]) -> dict[str, str]:
+    """The metadata that is left for others; nothing where no knowledge base has the pack any more."""
+    ended = {use.key for use in uses}
+    kept = [use for use in _uses(metadata) if use.key not in ended]
+    if not kept:
+        return {}
+    own = {key: text for key, text in metadata.items() if not key.startswith(_PREFIX) and key not in _FIRST}
+    for use in kept:
+        own |= use.label()
+    return own
 
 
 def content_of(documents: Sequence[Document]) -> str:
@@ -48,3 +77,15 @@ def content_of(documents: Sequence[Document]) -> str:
     """
     names = (f"{one.id}:{one.revision}" if one.revision else one.id for one in documents)
     return hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
+
+
+def _uses(metadata: Mapping[str, str]) -> list[PackUse]:
+    found: dict[str, PackUse] = {}
+    if (kb_id := metadata.get("kb")) is not None:
+        use = PackUse(kb_id, metadata.get("document"), metadata.get("content", ""))
+        found[use.key] = use
+    for key, content in metadata.items():
+        if key.startswith(_PREFIX):
+            kb_id, _, document_id = key.removeprefix(_PREFIX).partition("/")
+            found[key] = PackUse(kb_id, document_id or None, content)
+    return list(found.values())

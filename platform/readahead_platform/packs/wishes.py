@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, delete, select
 
-from readahead_platform.packs.labels import Pack, document_of, kb_of
+from readahead_platform.packs.labels import Pack, PackUse
 from readahead_platform.store.tables import PackWishRow
 from readahead_retrieval.store.session import Database, insert_for
 
@@ -23,10 +23,9 @@ class PackWish:
     ttl: float | None = None
 
     @classmethod
-    def of(cls, tenant: str, pack: Pack) -> PackWish | None:
-        """For a pack like that one; None for a pack that is no knowledge base's."""
-        kb_id = kb_of(pack)
-        return None if kb_id is None else cls(tenant, kb_id, document_of(pack), bool(pack["pin"]), pack["ttl"])
+    def of(cls, tenant: str, pack: Pack, use: PackUse) -> PackWish:
+        """For a pack like that one, for the same use."""
+        return cls(tenant, use.kb_id, use.document_id, bool(pack["pin"]), pack["ttl"])
 
 
 class PackWishes:

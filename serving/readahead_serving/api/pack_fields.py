@@ -8,11 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from readahead_serving.api.fields import Text
 from readahead_serving.packs.estimate import PackEstimate
-from readahead_serving.packs.record import PackOptions, PackRecord
+from readahead_serving.packs.record import MAX_METADATA, PackOptions, PackRecord
 from readahead_serving.packs.source import PackDocument, PackMessage, PackSource
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-MAX_METADATA = 16
 Seconds = Annotated[float, Field(gt=0, le=10 * 365 * 86400)]
 Metadata = Annotated[dict[str, Annotated[Text, Field(max_length=512)]], Field(max_length=MAX_METADATA)]
 

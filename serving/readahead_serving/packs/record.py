@@ -28,6 +28,9 @@ class PackState(StrEnum):
     """It could not be built, and `reason` says why."""
 
 
+MAX_METADATA = 16
+
+
 class PackOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller may choose and change."""
 
@@ -36,6 +39,24 @@ class PackOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after the last question at which it is deleted; None keeps it."""
     pin: bool = False
     metadata: dict[str, str] = {}
+    """Its keys name those who have the pack: it is kept for all of them."""
+
+    def asked_again(self, new: PackOptions) -> PackOptions:
+        """Asked for once more with options that hold, but for what others were promised, whom only these here name."""
+        if self.metadata.keys() <= new.metadata.keys():
+            return new
+        limits = (self.ttl_s, new.ttl_s)
+        return PackOptions(
+            name=new.name,
+            ttl_s=None if None in limits else max(limit for limit in limits if limit is not None),
+            pin=self.pin or new.pin,
+            metadata=self.metadata | new.metadata,
+        )
+
+    def without(self, others: PackOptions) -> PackOptions:
+        """Kept for those whom these do not name."""
+        left = {key: value for key, value in self.metadata.items() if key not in others.metadata}
+        return msgspec.structs.replace(self, metadata=left)
 
 
 class SavedPack(msgspec.Struct, frozen=True, kw_only=True):

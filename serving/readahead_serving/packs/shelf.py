@@ -22,13 +22,13 @@ from readahead_serving.engine.pack_messages import (
     PackProgress,
 )
 from readahead_serving.engine.request import PackMiss
-from readahead_serving.errors import EngineBusy, PackNotFound, PackTooLarge
+from readahead_serving.errors import EngineBusy, PackNotFound, PackTooLarge, RequestRefused
 from readahead_serving.packs.adoption import adopt
 from readahead_serving.packs.builder import PackBuilder
 from readahead_serving.packs.channel import PackChannel
 from readahead_serving.packs.estimate import PackEstimate, estimate
 from readahead_serving.packs.pack_model import PackModel
-from readahead_serving.packs.record import PackOptions, PackRecord, PackState
+from readahead_serving.packs.record import MAX_METADATA, PackOptions, PackRecord, PackState
 from readahead_serving.packs.residency import PackResidency
 from readahead_serving.packs.source import PackDocument, PackSource, encode_pack
 
@@ -132,10 +132,10 @@ class PackShelf:
         return self._estimate(len(tokens.token_ids))
 
     async def create(self, salt: str, source: PackSource, options: PackOptions, extends: str = "") -> PackRecord:
-        """Queues a pack to be built; the same texts again are the same pack, with the options given last.
+        """Queues a pack to be built; the same texts again are the same pack, as `PackOptions.asked_again` has it.
 
         Raises:
-            RequestRefused: It is empty, or the template takes no such messages.
+            RequestRefused: It is empty, the template takes no such messages, or too many have it.
             PackTooLarge: It leaves no room for a question in the model's window.
             EngineBusy: Too many packs wait to be built, or exist.
         """
@@ -143,6 +143,8 @@ class PackShelf:
         expected = self._estimate(len(tokens.token_ids))
         pack_id = source.pack_id(salt)
         record = self._records.get(pack_id)
+        if record is not None:
+            options = _asked_again(record, options)
         if record is not None and record.state is not PackState.FAILED:
             return await self.update(salt, pack_id, options)
         if len(self._records) >= MAX_PACKS or self._queue.qsize() >= MAX_QUEUED:
@@ -161,6 +163,8 @@ class PackShelf:
         metadata: dict[str, str] | None = None,
     ) -> PackRecord:
         """A new pack with documents at the end, which takes the old one's place once it is ready.
+
+        Where the old one's metadata names others than the new one's, it stays for these.
 
         Raises:
             PackNotFound: And what `create` raises.
@@ -275,9 +279,15 @@ class PackShelf:
             await self._replace(record)
 
     async def _replace(self, record: PackRecord) -> None:
-        """The pack that this one extends has had its day."""
+        """The pack that this one extends has had its day, but for others that have it too."""
         old = self._records.get(record.extends)
-        if old is not None and record.is_ready:
+        if old is None or not record.is_ready:
+            return
+        others = old.options.without(record.options)
+        if others.metadata:
+            old.options = others
+            await self._builder.save(old)
+        else:
             await self._delete(old)
 
     def _progressed(self, event: PackProgress) -> None:
@@ -315,6 +325,14 @@ class PackShelf:
 
 def _is_over(record: PackRecord) -> bool:
     return record.expires_at is not None and record.expires_at <= time.time()
+
+
+def _asked_again(record: PackRecord, options: PackOptions) -> PackOptions:
+    joined = record.options.asked_again(options)
+    if len(joined.metadata) > MAX_METADATA:
+        message = f"The pack of these texts has {len(record.options.metadata)} of {MAX_METADATA} entries of metadata."
+        raise RequestRefused(message, param="metadata", code="too_much_metadata")
+    return joined
 
 
 def _begins(prompt: list[int], record: PackRecord) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from readahead_platform.packs.labels import PackUse, uses_of
 from tests.platform.gateway import Gateway, add_document
 from tests.retrieval import pdf_samples as samples
 from tests.retrieval.library_parts import until
@@ -56,3 +57,9 @@ async def shown_text(gateway: Gateway, pack: str) -> str:
     response = await gateway.http().get(f"/v1/packs/{pack}/messages")
     assert response.status_code in (200, 404), response.text
     return response.text if response.status_code == 200 else ""
+
+
+def uses(bench: Bench) -> list[PackUse]:
+    """What the packs that there are are of, oldest first."""
+    packs = sorted(bench.shelf.everybodys(), key=lambda record: record.created_at)
+    return [use for record in packs for use in uses_of({"metadata": record.options.metadata})]

@@ -13,7 +13,7 @@ from readahead_platform.store.database import database_url, open_database
 from readahead_serving.errors import EngineBusy
 from readahead_serving.packs.record import PackRecord
 from tests.platform.gateway import Gateway, add_document, running_gateway
-from tests.platform.packs.asking import QUESTION, ask, call, packed, packed_document, shown_text, two_documents
+from tests.platform.packs.asking import QUESTION, ask, call, packed, packed_document, shown_text, two_documents, uses
 from tests.retrieval import pdf_samples as samples
 from tests.retrieval.library_parts import until
 from tests.serving.packs import Bench
@@ -88,7 +88,8 @@ async def test_a_disabled_chunk_answers_from_no_pack(
     assert "30 months" not in read
     assert "mineral oil of class 32" in read, "the rest of the document is there"
     built = (await call(gateway, "GET", "/v1/packs"))["data"]
-    assert [pack["metadata"].get("document") for pack in built] == [None, ids["document"]], "both, each built anew"
+    assert len(built) == 2, "both, each built anew"
+    assert [use.document_id for use in uses(bench)] == [None, ids["document"]]
 
 
 async def test_a_deleted_documents_text_is_in_no_pack_though_nobody_asks_anything(
@@ -102,7 +103,7 @@ async def test_a_deleted_documents_text_is_in_no_pack_though_nobody_asks_anythin
     await gateway.context.library.remove_document("acme", ids["valves"])  # as tools and the web page do
     await until(lambda: {whole["id"], single["id"]}.isdisjoint(record.pack_id for record in bench.shelf.everybodys()))
     assert [await shown_text(gateway, pack["id"]) for pack in (whole, single)] == ["", ""]
-    await until(lambda: [record.options.metadata.get("document") for record in bench.shelf.everybodys()] == [None])
+    await until(lambda: [use.document_id for use in uses(bench)] == [ids["document"], None])  # of equal text
     await until(lambda: all(record.is_ready for record in bench.shelf.everybodys()))
     left = (await call(gateway, "GET", "/v1/packs"))["data"]
     assert [[one["title"] for one in pack["documents"]] for pack in left] == [["manual.pdf"]] * len(left)
