@@ -47,8 +47,11 @@ class Jobs:
             positions = await jobs.positions(session, [document.id if reading is None else reading.id])
         return _job(document, reading, positions)
 
-    async def refresh(self, tenant: str, kb: str, *, everything: bool = False) -> Sequence[Job]:
+    async def refresh(
+        self, tenant: str, kb: str, *, everything: bool = False, document_id: str | None = None
+    ) -> Sequence[Job]:
         """Queues documents to be read anew from their kept files: those that an older reader read, or `everything`.
+        With `document_id` only that one is.
 
         Their old passages serve until the new ones stand; one that failed begins anew itself. What is read anew
         already goes on. Returns their jobs.
@@ -56,6 +59,7 @@ class Jobs:
         async with self._database.reading() as session:
             kb_id = (await knowledge_bases.get(session, tenant, kb)).id
             due = await rereads.due(session, kb_id, READER_VERSION, everything=everything)
+        due = [each for each in due if document_id in (None, each)]
         for start in range(0, len(due), SLICE):
             async with self._database.writing() as session:
                 for document_id in due[start : start + SLICE]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from nicegui import ui
+from nicegui import ElementFilter, ui
 from nicegui.elements.upload_files import SmallFileUpload
 from nicegui.storage import Storage
 from nicegui.testing import User, user_simulation
@@ -47,6 +49,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def sees(user: User, text: str) -> None:
     await user.should_see(text, retries=200)
+
+
+def shown_buttons(user: User) -> set[str]:
+    with user:
+        return {button.text for button in ElementFilter(kind=ui.button) if button.visible}
 
 
 async def signed_in(user: User, gateway: Gateway, links: SignInLinks) -> None:
@@ -193,6 +200,35 @@ async def test_reading_is_stopped_and_taken_up_again(
     await sees(user, "Reading page")
     (again,) = await gateway.context.library.list_documents(TENANT, kb.id)
     assert again.id == stopped.id
+
+
+async def test_a_document_that_an_older_version_read_is_shown_as_outdated_and_read_anew(
+    gateway: Gateway, user: User, links: SignInLinks, manual: Path, tmp_path: Path
+) -> None:
+    library = gateway.context.library
+    kb = await library.create_kb(TENANT, "pumps")
+    document = await library_parts.add(library, kb.id, manual, tenant=TENANT)
+    more = samples.write_pdf(tmp_path / "more.pdf", samples.lines("It has a frame."))
+    other = await library_parts.add(library, kb.id, more, tenant=TENANT)
+    path = await library.files.path(TENANT, document.file_id)
+    whole = await asyncio.to_thread(path.read_bytes)
+    with closing(sqlite3.connect(gateway.context.settings.home / "readahead.db")) as database, database:
+        database.execute("update documents set reader = 0 where id = ?", [document.id])
+    await signed_in(user, gateway, links)
+    await sees(user, "Outdated: read by an older version.")
+    await asyncio.to_thread(path.write_bytes, b"%PDF-1.7 and no more")
+    user.find("Read anew").click()
+    await sees(user, "manual.pdf stays as it was")
+    await asyncio.to_thread(path.write_bytes, whole)
+    await until(lambda: "Read anew" in shown_buttons(user))
+    user.find("Read anew").click()
+    await until(lambda: "Read anew" not in shown_buttons(user))
+    await sees(user, "3 pages")
+    assert "Read anew" not in shown_buttons(user)
+    documents = {one.id: one for one in await library.list_documents(TENANT, kb.id)}
+    assert not documents[document.id].outdated
+    assert documents[document.id].revision > document.revision
+    assert documents[other.id] == other, "what is not outdated is left alone"
 
 
 async def test_a_file_of_a_name_that_is_there_may_take_its_place(

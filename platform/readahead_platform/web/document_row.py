@@ -14,7 +14,7 @@ _ICONS = {DocumentState.SEARCHABLE: "description", DocumentState.FAILED: "error_
 
 
 class DocumentRow:
-    """Name, state, a bar while it is read, and what can be done when it failed or was stopped."""
+    """Name, state, a bar while it is read, and what can be done when it failed, was stopped or is outdated."""
 
     def __init__(
         self,
@@ -22,6 +22,7 @@ class DocumentRow:
         remove: Callable[[Document], Awaitable[None]],
         again: Callable[[Document, str | None], Awaitable[None]],
         stop: Callable[[Document], Awaitable[None]],
+        anew: Callable[[Document], Awaitable[None]],
     ) -> None:
         self._document = document
         self._again = again
@@ -33,11 +34,14 @@ class DocumentRow:
                 self._line = ui.label().classes("ra-document__line").props('role="status"')
                 self._unread = ui.label().classes("ra-document__unread")
                 self._notes = ui.label().classes("ra-document__unread")
+                self._outdated = ui.label("Outdated: read by an older version.").classes("ra-document__unread")
                 with block("ra-bar") as self._bar:
                     self._fill = block("ra-bar__fill")
                 self._build_password()
                 self._retry = ui.button("Try again", on_click=lambda: again(self._document, None), color=None)
                 self._retry.props("flat dense no-caps").classes("ra-link")
+                self._anew = ui.button("Read anew", on_click=lambda: anew(self._document), color=None)
+                self._anew.props("flat dense no-caps").classes("ra-link")
             name = _quotable(document.name)
             self._stop = icon_button("stop_circle", f"Stop reading {name}", lambda: stop(self._document), "ra-quiet")
             icon_button("delete_outline", f"Delete {name}", lambda: remove(self._document), "ra-quiet")
@@ -68,6 +72,7 @@ class DocumentRow:
         self._fill.style(f"width: {progress(document) * 100:.0f}%")
         self._lock.visible = failed and document.error_code == "password_required"
         self._retry.visible = (failed and document.error_retryable) or document.state is DocumentState.CANCELLED
+        self._outdated.visible = self._anew.visible = document.outdated
         self._stop.visible = document.cancellable
 
     def delete(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
 from nicegui import background_tasks, ui
@@ -12,10 +12,11 @@ from readahead_platform.web.document_row import DocumentRow
 from readahead_platform.web.elements import block, confirmed, text, toast
 from readahead_platform.web.permission import may_change
 from readahead_platform.web.visitor import Visitor
+from readahead_platform.web.wording import document_line
 from readahead_retrieval import job_desk
 from readahead_retrieval.errors import NotFound, RetrievalError
 from readahead_retrieval.ingest.intake import NewFile
-from readahead_retrieval.types import Document, Job, StoredFile
+from readahead_retrieval.types import Document, DocumentState, Job, StoredFile
 
 _LOOK_S = 5.0
 """Seconds between looks for documents that another tab or the API added."""
@@ -61,17 +62,20 @@ class Documents:
         row = self._rows.get(document.id)
         if row is None:
             with self._list:
-                row = self._rows[document.id] = DocumentRow(document, self.remove, self.again, self.stop)
-        else:
+                row = self._rows[document.id] = DocumentRow(document, self.remove, self.again, self.stop, self.anew)
+        elif document.id not in self._watches:
             row.show(document)
         if not document.finished and document.id not in self._watches:
-            watch = background_tasks.create(self._watch(document.id), name="web-watch")
-            self._watches[document.id] = watch
-            watch.add_done_callback(lambda _: self._watches.pop(document.id, None))
+            self._watch(document.id, self._visitor.context.library.watch(self._visitor.tenant, document.id))
 
-    async def _watch(self, document_id: str) -> None:
+    def _watch(self, document_id: str, states: AsyncIterator[Document]) -> None:
+        watch = background_tasks.create(self._show_each(document_id, states), name="web-watch")
+        self._watches[document_id] = watch
+        watch.add_done_callback(lambda _: self._watches.pop(document_id, None))
+
+    async def _show_each(self, document_id: str, states: AsyncIterator[Document]) -> None:
         with suppress(NotFound):  # removed while it was read
-            async for document in self._visitor.context.library.watch(self._visitor.tenant, document_id):
+            async for document in states:
                 if document_id in self._rows:
                     self._rows[document_id].show(document)
         await self._on_change()
@@ -118,6 +122,26 @@ class Documents:
             return
         job_id = job_desk.id_of(document.id)
         await self._changed(self._visitor.context.library.jobs.cancel(self._visitor.tenant, job_id))
+
+    async def anew(self, document: Document) -> None:
+        """Has a document read anew that an older version read; it answers meanwhile as it was read before."""
+        if not await may_change(self._visitor):
+            return
+        jobs, tenant = self._visitor.context.library.jobs, self._visitor.tenant
+        with suppress(NotFound):  # deleted elsewhere: the look shows it
+            for job in await jobs.refresh(tenant, self._kb_id, document_id=document.id):
+                self._watch(document.id, self._reading(job))
+        await self.look()
+
+    async def _reading(self, job: Job) -> AsyncIterator[Document]:
+        library, tenant = self._visitor.context.library, self._visitor.tenant
+        async for now in library.jobs.watch(tenant, job.id):
+            yield now.document
+            job = now
+        if job.document.state is DocumentState.FAILED and not self._list.is_deleted:
+            with self._list:
+                toast(f"{job.document.name} stays as it was: {document_line(job.document)}", bad=True)
+            yield await library.get_document(tenant, job.document.id)
 
     async def _changed(self, job: Awaitable[Job]) -> None:
         try:
