@@ -8,7 +8,7 @@ import random
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +65,17 @@ def run_embed(settings: ServingSettings, model: Path, *, as_json: bool) -> None:
         print_json({"workload": "embed", "hardware": hardware, "command": shlex.join(sys.argv), **measured})
         return
     table = Table("metric", "value")
-    for name, value in measured["metrics"].items():
-        for part, figure in value.items() if isinstance(value, dict) else [("", value)]:
-            table.add_row(f"{name}.{part}".rstrip("."), str(figure))
+    for name, value in _flat(measured["metrics"]):
+        table.add_row(name, str(value))
     print_tables([table])
+
+
+def _flat(metrics: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
 
 
 async def _measure(settings: ServingSettings, model: Path) -> dict[str, Any]:
