@@ -32,6 +32,20 @@ _KOREAN_ASKING = re.compile(
     r"무엇\w*|무슨|얼마\w*|언제\w*|어디\w*|누구\w*|누가|어떤|어떻게|왜|몇|며칠|주세요|알려|요약\w*|설명\w*|문서\w*|"
     r"(?:습니까|합니까|입니까|인가요|한가요|하나요|되나요|있나요|는가요|나요|까요|인가|는가|은가)(?=\W|$)"
 )
+# before another question ("and what does"), and behind the first of two in Korean ("무엇이고")
+_NEXT_QUESTION = re.compile(
+    r"[,;?]*\s+(?:and\s+|or\s+|but\s+)(?=(?:who|whom|whose|what|which|when|where|why|how|(?:do|does|did|is|are|was|were"
+    r"|has|have|had|can|may|must|will)\s)\b)|[;?]\s+|(?<=[가-힣][이하되나는]고)[,]?\s+(?![싶있])",
+    re.IGNORECASE,
+)
+_NAMED = r"[^\W_]*(?:[A-Z\d][A-Z]|\d)[\w-]*"
+# "E02 and AH": what one sentence asks of both of them
+_TWO_NAMES = re.compile(rf"(?<![\w-])({_NAMED})(?:\s+(?:and|or)\s+|(?:와|과|하고)\s+)({_NAMED}?)(?![A-Za-z\d-])")
+_NAME = re.compile(rf"(?<![\w-]){_NAMED}")
+_POINTS_BACK = re.compile(
+    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|there|one|ones|same)\b|그[것건게는의]",
+    re.IGNORECASE,
+)
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed)$")
 _DOUBLED = re.compile(r"([bcdfgmnprt])\1$")
 _LAST_VOWEL = re.compile(r"(?<=\w{3})[ey]$")
@@ -64,14 +78,34 @@ def relevance(question: str, passages: Sequence[Evidence]) -> float:
     """0 to 2: of the best passage, the cosine with the question plus the share of the question's key terms it holds.
 
     Either alone misjudges: an embedding model finds every harbour near every question on harbours, and words alone
-    miss what is said in others. A question without key terms ("sum it up") is borne on by whatever there is. Terms in
+    miss what is said in others. Of two questions in one, two passages may each hold one: the lesser of the two counts
+    where it is more. A question without key terms ("sum it up") is borne on by whatever there is. Terms in
     a script that no passage is written in cannot be held against them: there the cosine counts twice.
     """
+    whole, parts = _best(question, passages), _parts(question)
+    return max(whole, min((_best(part, passages) for part in parts), default=0.0))
+
+
+def _best(question: str, passages: Sequence[Evidence]) -> float:
     asked = key_terms(question)
     held = [said_terms(f"{passage.document} {passage.heading} {passage.text}") for passage in passages]
     comparable = {term for term in asked if any(_same_script(term, said) for said in held)}
     held = [said | inflected_terms(question, passage.text) for passage, said in zip(passages, held, strict=True)]
     return max((_of(asked, comparable, one, said) for one, said in zip(passages, held, strict=True)), default=0.0)
+
+
+def _parts(question: str) -> list[str]:
+    """The questions that one text asks, each in full; none where it asks one, or where they lean on one another."""
+    if names := _TWO_NAMES.search(question):
+        return [f"{question[: names.start()]}{name}{question[names.end() :]}" for name in names.groups()]
+    parts = [part for part in _NEXT_QUESTION.split(question) if part.strip()]
+    return parts if len(parts) > 1 and all(map(_stands_alone, parts)) else []
+
+
+def _stands_alone(part: str) -> bool:
+    """A single word is in many a passage; a code is a matter of its own."""
+    asked = len(key_terms(part))
+    return _POINTS_BACK.search(part) is None and (asked > 1 or (asked == 1 and _NAME.search(part) is not None))
 
 
 def _of(asked: frozenset[str], comparable: set[str], passage: Evidence, said: frozenset[str]) -> float:

@@ -52,3 +52,24 @@ def test_a_korean_verb_is_found_in_its_other_forms(question: str, text: str, sha
 
 def test_nothing_found_is_not_relevant() -> None:
     assert relevance("anything", []) == 0.0
+
+
+def both(one: str, other: str, similarity: float) -> list[Evidence]:
+    return [*found(one, similarity), *found(other, similarity)]
+
+
+@pytest.mark.parametrize(
+    ("question", "share"),
+    [
+        ("What does E02 mean and what does E30 mean?", 1.0),
+        ("What do E02 and E30 mean?", 1.0),
+        ("E02와 E30은 무엇인가요?", 1.0),
+        ("Who mends the probe, and which battery has the clock?", 1.0),
+        ("What do E02 and E77 mean?", 1 / 2),  # half is no answer
+        ("Who mends the probe and how old is he?", 2 / 3),  # the second leans on the first
+        ("Who mends the probe and what is the battery?", 2 / 3),  # a single word is in many a passage
+    ],
+)
+def test_a_question_of_two_parts_is_borne_on_by_two_passages(question: str, share: float) -> None:
+    passages = both("E02: the mate mends the probe.", "E30: replace the battery of the clock.", 0.3)
+    assert relevance(question, passages) == pytest.approx(0.3 + share)
