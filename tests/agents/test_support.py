@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from readahead_agents.answering.answer import answer
+from readahead_agents.answering.denial import denies_alike
 from readahead_agents.answering.quotation import Quotation, best_units
+from readahead_agents.answering.together import excludes_more
 from readahead_agents.answering.wording import ENGLISH
 from readahead_agents.events import Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
@@ -73,6 +75,48 @@ async def test_what_the_passage_denies_is_not_affirmed() -> None:
     own, quoted = await said("Dogs are allowed in the reading room.", "What is the rule for dogs?")
     assert own == ""
     assert "never" in quoted
+
+
+RECORD = (
+    "Though some were accused, only one keeper of the lock has ever been fined and no keeper of the lock has been "
+    "removed from office. Boats may stay overnight, except in winter, and dogs are not allowed except on a lead."
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "true"),
+    [
+        ("Only one keeper of the lock has ever been removed from office.", False),
+        ("The keeper was fined, but only one keeper of the lock has ever been removed from office.", False),
+        ("A keeper of the lock has been removed from office.", False),
+        ("The lock has only one keeper in office.", False),
+        ("No keeper of the lock has ever been fined.", False),
+        ("Only one keeper of the lock has ever been fined.", True),
+        ("One keeper of the lock has been fined, and no keeper of the lock has been removed from office.", True),
+    ],
+)
+def test_each_clause_denies_what_the_passage_denies_and_nothing_else(reply: str, true: bool) -> None:
+    stood = RECORD.partition(". ")[0]
+    assert (denies_alike(reply, stood) and not excludes_more(reply, stood)) is true
+
+
+async def test_an_only_of_one_clause_does_not_turn_what_another_denies() -> None:
+    false = "The lock can remove its keeper, but only one keeper of the lock has ever been removed from office."
+    own, quoted = await said(false, "Who can remove the keeper of the lock?", RECORD)
+    assert own == ""
+    assert "no keeper of the lock has been removed" in quoted
+
+
+@pytest.mark.parametrize(
+    ("reply", "true"),
+    [
+        ("Dogs are allowed.", False),
+        ("Dogs are allowed only on a lead.", True),
+        ("Boats may not stay overnight.", False),
+    ],
+)
+def test_an_exception_is_no_denial_of_what_is_said_beside_it(reply: str, true: bool) -> None:
+    assert denies_alike(reply, RECORD.partition(". ")[2]) is true
 
 
 @pytest.mark.parametrize(

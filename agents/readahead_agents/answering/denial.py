@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from readahead_agents.answering.assertions import assertions
 from readahead_retrieval.relevance import key_terms, said_terms
 
 MAX_DECLINE_CHARS = 200
@@ -18,9 +20,16 @@ _DECLINES = re.compile(
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|unless)\b|n['’]t\b|없|않|못", re.I
 )
-_EXCEPTION = re.compile(
-    r"\b(?:only|except|refus\w*|forbid\w*|forbidden|prohibit\w*|lack\w*|fail\w*|un\w+ed)\b|금지|아니", re.I
+_FORBIDS = re.compile(
+    r"\b(?:refus\w*|forbid\w*|forbidden|prohibit\w*|lack\w*|fail\w*|un\w+ed)\b|금지|아니", re.IGNORECASE
 )
+_EXCEPTS = re.compile(r"\b(?:only|except)\b|오직|뿐|외에", re.IGNORECASE)
+_LEAVES_OUT = re.compile(r"\b(?:only|except|unless|until|before|but for|(?:other|more) than)\b|오직|뿐|외에", re.I)
+_COUNTED = re.compile(r"\bonly (?:an?|one|two|three|few|\d+)\b", re.IGNORECASE)
+_LIMITS = re.compile(r"\b(?:only|ever|also|even|still|just)\b", re.IGNORECASE)
+"""Say of no clause what it is about."""
+MIN_SHARED = 0.6
+"""Of the shorter of two clauses, to say the same."""
 
 
 def declines(answer: str) -> bool:
@@ -39,10 +48,51 @@ def denies(sentence: str) -> bool:
 
 
 def denies_alike(sentence: str, quote: str) -> bool:
-    """A sentence that denies needs a quotation that denies; and one that repeats most of a denial must deny too."""
-    if denies(sentence) == denies(quote) or (denies(sentence) and _EXCEPTION.search(quote)):
-        return True
-    if denies(sentence):
+    """Whether each clause denies where the clause of the quotation that it repeats denies, and nowhere else.
+
+    One that is denied in other words ("dogs are forbidden", "only until noon") agrees with a denial.
+    """
+    if denies(sentence) and not denies(quote):
+        return _denies_in_other_words(quote)
+    said = assertions(quote)
+    affirms = denies(quote) and not denies(sentence) and _repeats_most(sentence, quote)
+    if affirms and not _agrees(denying=quote, affirming=sentence):
         return False
+    return not any(_opposes(clause, said) for clause in assertions(sentence))
+
+
+def _opposes(clause: str, said: Sequence[str]) -> bool:
+    """Whether what it repeats best among the clauses of a quotation says the opposite."""
+    terms = _about(clause)
+    alike = max((len(terms & _about(each)) for each in said if denies(each) is denies(clause)), default=0)
+    opposed = [each for each in said if denies(each) is not denies(clause) and not _agree(clause, each)]
+    return any(
+        len(terms & other) > alike and len(terms & other) >= MIN_SHARED * min(len(terms), len(other))
+        for other in map(_about, opposed)
+    )
+
+
+def _agree(clause: str, quoted: str) -> bool:
+    """Of a clause and a quoted one, one of which denies."""
+    return _denies_in_other_words(quoted) if denies(clause) else _agrees(denying=quoted, affirming=clause)
+
+
+def _agrees(*, denying: str, affirming: str) -> bool:
+    """Whether a sentence may say without a "not" what a quotation denies: "only until noon" where it says "not after",
+    if the quotation leaves something out too."""
+    if _FORBIDS.search(affirming):
+        return True
+    return _EXCEPTS.search(affirming) is not None and _LEAVES_OUT.search(denying) is not None
+
+
+def _denies_in_other_words(quote: str) -> bool:
+    return _FORBIDS.search(quote) is not None or _EXCEPTS.search(_COUNTED.sub("", quote)) is not None
+
+
+def _about(clause: str) -> frozenset[str]:
+    return said_terms(_LIMITS.sub(" ", clause))
+
+
+def _repeats_most(sentence: str, quote: str) -> bool:
     said = said_terms(quote)
-    return len(said & said_terms(sentence)) < 0.6 * len(said) or _EXCEPTION.search(sentence) is not None
+    return len(said & said_terms(sentence)) >= MIN_SHARED * len(said)

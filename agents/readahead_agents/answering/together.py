@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from readahead_agents.answering.assertions import assertions
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.units import Unit
 from readahead_retrieval.relevance import said_terms
@@ -27,8 +28,14 @@ def mixes(new: frozenset[str], anchors: Sequence[Unit], known: Sequence[Unit]) -
 
 
 def excludes_more(sentence: str, stood: str) -> bool:
-    """Whether a sentence says "only" where what it stands on leaves nothing out."""
-    return _EXCLUSIVE.search(sentence) is not None and _EXCLUSIVE.search(stood) is None
+    """Whether a clause says "only" where what it stands on leaves nothing out, or leaves it out of something else."""
+    leaving, said = [clause for clause in assertions(stood) if _EXCLUSIVE.search(clause)], said_terms(stood)
+    return any(
+        not any(2 * len(terms & said_terms(other)) >= len(terms) for other in leaving)
+        for clause in assertions(sentence)
+        if _EXCLUSIVE.search(clause)
+        for terms in [said_terms(clause) & said]
+    )
 
 
 def stumbles(sentence: str, stood: str) -> bool:
