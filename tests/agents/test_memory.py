@@ -39,6 +39,11 @@ def turns(*texts: str) -> list[Message]:
         "그럼 어린이 회원은요?",
         "거기 이용료는 얼마인가요?",
         "60일이 넘으면요?",
+        "And the other one, P2?",
+        "And what is the limit in Berlin?",  # a limit of what was spoken of
+        "And how high is the fee in the harbour of Saltmere?",
+        "And how much does it cost on the Marigold?",
+        "And who is the lock keeper?",
     ],
 )
 def test_a_question_that_points_back_leans_on_the_turns_before(question: str) -> None:
@@ -53,6 +58,9 @@ def test_a_question_that_points_back_leans_on_the_turns_before(question: str) ->
         "Who is the coxswain of the lifeboat?",
         "Is there a fine for welding without a permit?",
         "선정위원회의 위원 임기는 얼마입니까?",
+        "And how much does the C40 weigh?",
+        "So what torque do the cover screws of the C40 need?",
+        "But does the Marigold sail in winter?",
     ],
 )
 def test_a_question_that_says_what_it_is_about_stands_by_itself(question: str) -> None:

@@ -45,6 +45,17 @@ _KOREAN_NAMED = (
 _KOREAN_PRONOUN = re.compile(rf"{_KOREAN_NAMED}|(?:^|\s)(?:그때|그렇게|그만큼)")
 _KOREAN_ELLIPSIS = re.compile(r"(?:[가-힣\d](?:은|는|도)|[가-힣]면)(?:요)?\s*[?？]?\s*$")
 _HANGUL = re.compile(r"[가-힣]")
+_WHOLE_QUESTION = re.compile(
+    r"\W*(?:(?:at|by|from|in|of|on|since|to|under|with)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b(?!\s+(?:about|if|else)\b)"
+    r"|\W*(?:do|does|did|is|are|was|were|has|have|had|can|could|may|must|will|would|shall|should)\s",
+    re.IGNORECASE,
+)
+# with the words of a place or a time before it: "in the harbour of Saltmere" says where, not what
+_NAMED = re.compile(
+    r"(?P<aside>\b(?:about|after|among|at|before|behind|between|beyond|by|during|for|from|in|inside|near|on|over|per|since"
+    r"|through|to|under|until|with|within)\s+(?:[a-z][\w’'-]*\s+){0,4}?)?"
+    r"\b(?:[A-Z]{1,3}-?\d[\w-]*|(?!I\b)[A-Z][\w’'-]+)"
+)
 _STANDS_FOR_NAME = re.compile(
     r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|there|(?:which|the other) one"
     r"|one of|the (?:same|others?|former|latter))\b"
@@ -66,6 +77,8 @@ def leans(question: str) -> bool:
     """Whether a question says too little without the turns before it: "And in winter?", "Who makes it?"."""
     if len(question) > MAX_CHARS:
         return False
+    if (opening := _OPENING.match(question)) and _names_its_subject(question[opening.end() :]):
+        question = question[opening.end() :]
     if _OPENING.match(question) or _KOREAN_PRONOUN.search(question) or _KOREAN_ELLIPSIS.search(question):
         return True
     told = _telling_words(question)
@@ -95,6 +108,12 @@ def joined(question: str, history: Sequence[Message]) -> str:
     together = " ".join([*before, question.strip()])
     whole = together + _names(question, history, together)
     return next((text for text in (whole, together) if len(text) <= MAX_CHARS), question)
+
+
+def _names_its_subject(question: str) -> bool:
+    """Whether it is a whole question on something that it calls by its name: "how much does the C40 weigh?"."""
+    begun = _WHOLE_QUESTION.match(question)
+    return begun is not None and any(not each.group("aside") for each in _NAMED.finditer(question, begun.end()))
 
 
 def _names(question: str, history: Sequence[Message], said: str) -> str:
