@@ -82,6 +82,30 @@ async def test_a_model_that_says_the_passages_do_not_answer_is_believed_where_th
     assert not last.quoted
 
 
+@pytest.mark.parametrize(
+    "denial",
+    [
+        "No, the pump is not mentioned in Iceland.",
+        "However, the paragraph does not provide any information about who sells the pump.",
+    ],
+)
+async def test_a_models_denial_is_told_as_what_the_passages_found_do_not_tell(denial: str) -> None:
+    events = await collect(
+        answer(ScriptedLanguageModel([denial]), pump_kb(), "Who sells the pump in Iceland?", [], SETTINGS)
+    )
+    last = ending(events)
+    assert last.answer.startswith("The passages found do not tell this. The nearest pages are: pump.pdf, page 3; ")
+    assert not last.covered
+    assert last.citations == ()
+
+
+@pytest.mark.parametrize("side", ["Not so.", "Yes.", "It is not."])
+async def test_a_bare_yes_or_no_is_not_put_before_what_a_passage_says(side: str) -> None:
+    llm = ScriptedLanguageModel([f"{side} {FILTER}"])
+    last = ending(await collect(answer(llm, pump_kb(), "Is the filter of the pump cleaned?", [], SETTINGS)))
+    assert last.answer == FILTER
+
+
 async def test_a_model_that_misses_what_a_passage_says_is_shown_up_by_that_passage() -> None:
     llm = ScriptedLanguageModel(["The passages do not mention it."])
     last = ending(await collect(answer(llm, pump_kb(), QUESTION, [], SETTINGS)))

@@ -11,6 +11,7 @@ from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.marks import without_false_marks
 from readahead_agents.answering.named import Known, Name
 from readahead_agents.answering.packing import PackedPrompt
+from readahead_agents.answering.passages import nearest_pages
 from readahead_agents.answering.quotation import MAX_QUOTES, Quotation, best_units
 from readahead_agents.answering.shown import Shown
 from readahead_agents.answering.shown_text import plain
@@ -22,6 +23,7 @@ from readahead_agents.answering.written import WrittenText
 from readahead_agents.events import Answered, AnswerEvent, CitationFound, Token
 from readahead_agents.evidence import EvidenceSource
 from readahead_agents.llm.base import CompletionOptions, LanguageModel, TokenUsage
+from readahead_retrieval.types import Evidence
 
 MAX_UNSUPPORTED = 4
 """Sentences without any support after which a text that has none is given up."""
@@ -39,8 +41,9 @@ async def grounded_answer(
 
     A sentence is held until it is judged, and shown where the passages support it. Where nothing is shown, or the
     figure that was asked for is not in it, or it stands on nothing of the statement that surely answers, the passages'
-    best statements follow as a quotation, marked as ours. The
-    model is not asked where the passages count up what the question names, and do not name it.
+    best statements follow as a quotation, marked as ours; where the model refuses and they are doubtful, the answer says
+    that the passages found do not tell. The model is not asked where the passages count up what the question names, and
+    do not name it.
 
     Args:
         judge: Of the sentences; one by the prompt's passages where it is None.
@@ -68,7 +71,7 @@ async def _taken(judge: SentenceJudge, shown: Shown, sentence: str, question: st
     stripped = sentence.strip()
     if declines(stripped):
         if is_about(stripped, question) and not numbers(stripped) - numbers(question):
-            shown.declined = shown.declined or stripped
+            shown.declined = True
         else:
             shown.withhold()
         return ""
@@ -91,7 +94,7 @@ async def _end(
     missing = Known(prompt.passages).missing(question)
     best = BestStatement.of(question, prompt)
     if best.unit is None or (best.is_doubtful and shown.declined and not text):
-        text = text or shown.declined or wording.not_covered.format(kb=source.name)
+        text = text or _untold(source, prompt.passages, wording)
         yield Token(text[len(shown.text) :])
     elif not text or _lacks_figure(question, text) or best.is_left_out_by(citations):
         before, lead, most = _lead(wording, shown, missing, doubtful=best.is_doubtful)
@@ -122,6 +125,14 @@ def _unlisted(source: EvidenceSource, question: str, prompt: PackedPrompt) -> st
             unlisted = wording_of(question).unlisted
             return unlisted.format(kb=source.name, name=name.shown, others=", ".join(others))
     return ""
+
+
+def _untold(source: EvidenceSource, passages: Sequence[Evidence], wording: Wording) -> str:
+    """A refusal in our own words. The model's are about the few passages that it was shown, and "No, the handbook does
+    not mention dogs" says it of all."""
+    if not passages:
+        return wording.not_covered.format(kb=source.name)
+    return " ".join(filter(None, (wording.not_told, nearest_pages(passages, wording))))
 
 
 def _lead(wording: Wording, shown: Shown, missing: Sequence[Name], *, doubtful: bool) -> tuple[str, str, int]:

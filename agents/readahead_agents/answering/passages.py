@@ -15,6 +15,8 @@ from readahead_retrieval.types import Evidence
 INDENT = "  "
 NO_PAGE = 0
 """The page of what a tool of another server told: it has none."""
+NEAREST = 3
+"""Pages named as a hint when the documents do not answer."""
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _LABEL = re.compile(r"\[(?=\s*S\s*\d)", re.IGNORECASE)
 # what chat templates write around turns: <|…|>, <s>, </s>, <start_of_turn>, [INST]
@@ -44,6 +46,12 @@ def where(passage: Evidence, wording: Wording = ENGLISH) -> str:
     page = template.format(first=passage.page, last=passage.last_page)
     label = f" (“{passage.page_label}”)" if passage.page_label not in ("", str(passage.page)) else ""
     return f"{_one_line(passage.document)}, {page}{label}"
+
+
+def nearest_pages(passages: Sequence[Evidence], wording: Wording) -> str:
+    """Says where a refusal's nearest pages are; empty where there is none."""
+    pages = dict.fromkeys(where(passage, wording) for passage in passages if passage.page != NO_PAGE)
+    return wording.nearest.format(pages="; ".join(list(pages)[:NEAREST])) if pages else ""
 
 
 def _one_line(text: str) -> str:

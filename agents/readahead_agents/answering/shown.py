@@ -18,7 +18,8 @@ class Shown:
         self.text = ""
         self.citations: list[Citation] = []
         self.withheld = 0
-        self.declined = ""
+        self.declined = False
+        """Whether the model says that the passages do not answer; its own words for that are never shown."""
         self._waiting = ""
         self._sentences: list[str] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from readahead_agents.answering.denial import denies_alike
+from readahead_agents.answering.denial import denies, denies_alike
 from readahead_agents.answering.figures import NUMBERING, counts, measures, numbers
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
 from readahead_agents.answering.rows import is_row
@@ -35,6 +35,7 @@ Louis XIV was 1715" is not borne out by the row of his reign."""
 MAX_GLUE_TERMS = 3
 
 _ECHO = re.compile(rf"^\W*(?:S\d+\b|Question:|Text:|{LEADS.pattern}|Findings so far|Using the (?:text|documents)\b)")
+_YES = re.compile(r"^\W*(?:yes|yeah|correct|네|예)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;:’'”\"] )[A-Z][\w’'-]+")
 
 
@@ -66,15 +67,17 @@ class Judge:
         new = said_terms(NUMBERING.sub(" ", sentence)) - self._said_in_question
         figures = numbers(sentence) - self._asked_numbers
         if not new and not figures:
-            return Judged(Verdict.GLUE if len(said_terms(sentence)) <= MAX_GLUE_TERMS else Verdict.ECHO)
+            is_short = len(said_terms(sentence)) <= MAX_GLUE_TERMS
+            return Judged(Verdict.GLUE if is_short and not _takes_sides(sentence) else Verdict.ECHO)
         if any(name.shown in sentence for name in self._missing):
             return Judged(Verdict.UNSUPPORTED)
         citations = await self._source.cite(sentence, self._passages)
         supporting = tuple(c for c in citations if self._supports(c, sentence, new, figures))
         if supporting:
             return Judged(Verdict.SUPPORTED, supporting)
-        is_glue = not figures and len(new) <= MAX_GLUE_TERMS and _NAME.search(sentence) is None
-        return Judged(Verdict.GLUE if is_glue and not citations else Verdict.UNSUPPORTED)
+        is_short = not figures and len(new) <= MAX_GLUE_TERMS and _NAME.search(sentence) is None
+        is_glue = is_short and not citations and not _takes_sides(sentence)
+        return Judged(Verdict.GLUE if is_glue else Verdict.UNSUPPORTED)
 
     def _supports(self, citation: Citation, sentence: str, new: frozenset[str], figures: set[str]) -> bool:
         quote = citation.quote
@@ -176,6 +179,11 @@ class Judge:
 
     def _is_of(self, unit: Unit, citation: Citation) -> bool:
         return _holds(unit.passage, citation)
+
+
+def _takes_sides(sentence: str) -> bool:
+    """Whether it answers by itself, be it by a "no" alone."""
+    return denies(sentence) or _YES.search(sentence) is not None
 
 
 def _holds(passage: Evidence, citation: Citation) -> bool:

@@ -28,6 +28,10 @@ class Wording:
     closest_quoted: str
     """Before a quotation that may be from beside the matter."""
     not_covered: str
+    not_told: str
+    """Where passages are near enough to be asked about, and do not tell."""
+    no_page: str
+    """Of a page that the document which the question names does not have."""
     nearest: str
     doubtful: str
     unmentioned: str
@@ -63,6 +67,8 @@ ENGLISH = Wording(
     closest="The closest passage, in {where}:",
     closest_quoted="The closest passage, quoted from {where}:",
     not_covered="This is not in the documents of “{kb}”.",
+    not_told="The passages found do not tell this.",
+    no_page="There is no page {page} in {document}.",
     nearest="The nearest pages are: {pages}.",
     doubtful="The documents may not answer this.",
     unmentioned="No passage found mentions {names}.",
@@ -83,6 +89,8 @@ KOREAN = Wording(
     closest="가장 가까운 구절({where}):",
     closest_quoted="가장 가까운 구절을 {where}에서 인용합니다:",
     not_covered="“{kb}”의 문서에는 이 내용이 없습니다.",
+    not_told="찾은 구절에는 이 내용이 나오지 않습니다.",
+    no_page="{document}에는 {page}쪽이 없습니다.",
     nearest="가장 가까운 쪽: {pages}.",
     doubtful="문서에 이 질문의 답이 없을 수 있습니다.",
     unmentioned="찾은 구절에는 {names}에 관한 언급이 없습니다.",
@@ -117,5 +125,8 @@ LEADS = re.compile(
     "|".join(_beginning(lead) for said in _ALL for lead in (said.quoted, said.closest_quoted, said.closest))
 )
 """What quotations are introduced by, as a small model says it after us."""
-REFUSAL = re.compile(f"^(?:{'|'.join(_whole(said.not_covered) for said in _ALL)}).*", re.MULTILINE)
-"""The line of an answer that says that the documents do not answer."""
+REFUSAL = re.compile(
+    f"^(?:{'|'.join(_whole(refusal) for said in _ALL for refusal in (said.not_covered, said.not_told))}).*",
+    re.MULTILINE,
+)
+"""The line of an answer that says that the documents, or the passages found, do not answer."""
