@@ -7,7 +7,7 @@ import pytest
 from readahead_agents.agent import KnowledgeAgent
 from readahead_agents.answering.answer import answer
 from readahead_agents.answering.pack_answer import answer_from_pack
-from readahead_agents.answering.wording import ENGLISH, KOREAN, wording_of
+from readahead_agents.answering.wording import ENGLISH, KOREAN, REFUSAL, Wording, wording_of
 from readahead_agents.events import Answered
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm.base import Message
@@ -60,3 +60,10 @@ async def test_a_korean_question_is_quoted_and_refused_in_korean(route: str) -> 
 )
 def test_the_longer_part_of_a_question_tells_its_language(question: str, wording: object) -> None:
     assert wording_of(question) is wording
+
+
+@pytest.mark.parametrize("wording", [ENGLISH, KOREAN])
+def test_both_refusals_are_told_from_what_documents_say(wording: Wording) -> None:
+    for refusal in (wording.not_covered.format(kb="machines"), wording.not_told):
+        assert REFUSAL.sub("", f"{refusal} The nearest pages are: pump.pdf, page 3.") == ""
+    assert REFUSAL.sub("", WORKSHOP) == WORKSHOP

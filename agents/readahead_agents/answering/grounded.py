@@ -41,9 +41,9 @@ async def grounded_answer(
 
     A sentence is held until it is judged, and shown where the passages support it. Where nothing is shown, or the
     figure that was asked for is not in it, or it stands on nothing of the statement that surely answers, the passages'
-    best statements follow as a quotation, marked as ours; where the model refuses and they are doubtful, the answer says
-    that the passages found do not tell. The model is not asked where the passages count up what the question names, and
-    do not name it.
+    best statements follow as a quotation, marked as ours; where the model refuses and they are doubtful, it is said
+    that the passages found do not tell. The model is not asked where the passages count up what the question names,
+    and do not name it.
 
     Args:
         judge: Of the sentences; one by the prompt's passages where it is None.
