@@ -22,11 +22,19 @@ class EvidenceSource(Protocol):
         ...
 
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
-        """The best passages, best first; empty when nothing matches. Raises `EmptyKnowledgeBase`."""
+        """The best passages, best first; empty when nothing matches. Raises `EmptyKnowledgeBase`.
+
+        A query that names a page gets that page, and one that names a file is searched for in that file.
+        """
         ...
 
-    async def on_page(self, page: str) -> list[Evidence]:
-        """The passages of the page that is printed, else numbered, so, in reading order; empty where none is."""
+    async def on_page(self, page: str, question: str) -> list[Evidence]:
+        """The passages of the page that is printed, else numbered, so, in reading order: of the documents that the
+        question names, else of all; empty where none has it."""
+        ...
+
+    def missing_page(self, question: str) -> tuple[str, str] | None:
+        """The document and the page that the question names, where it was looked for and that document lacks it."""
         ...
 
     async def holding(self, text: str) -> list[Evidence]:

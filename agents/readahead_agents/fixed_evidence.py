@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from readahead_agents.named_places import named_documents, page_asked
 from readahead_agents.text import sentences, words
 from readahead_retrieval.types import Citation, Evidence
 
@@ -30,8 +31,15 @@ class FixedEvidenceSource:
         found = [passage for passage in found if passage.similarity > 0]
         return sorted(found, key=lambda passage: -passage.similarity)[: top_k or 6]
 
-    async def on_page(self, page: str) -> list[Evidence]:
-        return [passage for passage in self.passages if passage.page_label == page]
+    async def on_page(self, page: str, question: str) -> list[Evidence]:
+        documents = self._named(question)
+        return [each for each in self.passages if each.page_label == page and each.document_id in documents]
+
+    def missing_page(self, question: str) -> tuple[str, str] | None:
+        names, page = self._named(question), page_asked(question)
+        if page is None or len(names) != 1 or page in {p.page_label for p in self.passages if p.document_id in names}:
+            return None
+        return next(iter(names.values())), page
 
     async def holding(self, text: str) -> list[Evidence]:
         return [passage for passage in self.passages if text.lower() in passage.text.lower()]
@@ -44,6 +52,10 @@ class FixedEvidenceSource:
             if best is not None and (score := _share(sentence, best.text)) >= self.cite_floor:
                 citations.append(_citation(best, sentence, score, start, end))
         return citations
+
+    def _named(self, question: str) -> dict[str, str]:
+        names = {passage.document_id: passage.document for passage in self.passages}
+        return {key: names[key] for key in named_documents(question, names) or names}
 
     async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
         return [_share(question, text) for text in texts]

@@ -236,3 +236,12 @@ async def test_a_page_is_read_and_an_exact_text_found_whatever_a_search_would_gi
     assert held.evidence[0].document == "mixer.pdf"
     nowhere = await doc_read(context, "What stands on page 99?", "99")
     assert not nowhere.covered and not nowhere.evidence
+
+
+async def test_a_page_of_a_named_document_is_read_there_alone_or_said_to_be_missing() -> None:
+    source = FixedEvidenceSource([passage("pump-manual.pdf", 2, PRICE), passage("mixer-manual.pdf", 2, WARRANTY)])
+    context = ActionContext(ScriptedLanguageModel([WARRANTY]), source, SETTINGS)
+    read = await doc_read(context, "What does page 2 of the mixer manual say?", "2")
+    assert {each.document for each in read.evidence} == {"mixer-manual.pdf"}
+    missing = await doc_read(context, "What does page 7 of the mixer manual say?", "7")
+    assert "There is no page 7 in mixer-manual.pdf." in missing.text and not missing.covered

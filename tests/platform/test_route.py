@@ -33,6 +33,13 @@ def test_a_question_that_names_what_it_looks_for_is_searched(question: str) -> N
     assert choose_route("auto", question).chosen == "rag"
 
 
+def test_a_question_that_names_a_page_is_searched_for_that_page_whatever_pack_there_is() -> None:
+    question = "What does page 3 of the handbook say?"
+    chosen = choose_route("auto", question, PackOffer(is_ready=True, tokens=900), 3000)
+    assert (chosen.chosen, chosen.facts["question_kind"]) == ("rag", "page") and "a page" in chosen.why
+    assert choose_route("cag", question, PackOffer(is_ready=True, tokens=900), 3000).chosen == "cag"
+
+
 def test_a_requested_route_is_honoured() -> None:
     assert choose_route("rag", "Compare a and b.").chosen == "rag"
     assert choose_route("agent", "How heavy is the pump?").chosen == "agent"

@@ -11,6 +11,7 @@ import pytest
 from readahead_retrieval.embedders.local import LocalEmbedder
 from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.errors import EmbedderRefused, EmptyKnowledgeBase, NotFound, QueryError
+from readahead_retrieval.passage_desk import MAX_PASSAGES
 from readahead_retrieval.types import DocumentState
 from tests.retrieval import pdf_samples as samples
 from tests.retrieval.library_parts import TENANT, TermEmbedder, add, opened
@@ -242,3 +243,17 @@ async def test_passages_are_had_by_their_page_and_by_what_they_hold_letter_by_le
             await library.passages.holding(TENANT, "rules", "x" * 201)
         await library.chunks.set_disabled(TENANT, document.id, held.chunk_id, disabled=True)
         assert await library.passages.holding(TENANT, "rules", "140 euros", [document.id]) == []
+
+
+async def test_a_page_is_looked_for_in_every_document(tmp_path: Path, handbook: Path) -> None:
+    long = samples.lines(*(f"Rule {number} of the yard holds for all who work there by day." for number in range(70)))
+    async with opened(tmp_path, TermEmbedder()) as library:
+        await library.create_kb(TENANT, "rules")
+        first = await add(library, "rules", samples.write_pdf(tmp_path / "long.pdf", long))
+        last = await add(library, "rules", handbook)
+        found = await library.passages.on_page(TENANT, "rules", "1")
+        assert first.chunks > len(found) == MAX_PASSAGES
+        assert [each.document_id for each in found].count(last.id) == 1
+        assert {each.document_id for each in await library.passages.throughout(TENANT, "rules", [last.id])} == {last.id}
+        spread = await library.passages.throughout(TENANT, "rules", [first.id])
+        assert len(spread) == MAX_PASSAGES and "Rule 0 " in spread[0].text and "Rule 48 " in spread[-1].text

@@ -12,10 +12,10 @@ from readahead_retrieval.types import Evidence
 async def doc_read(context: ActionContext, question: str, page: str) -> ActionResult:
     """Answers the question from the passages of a page, named as it is printed or by its number.
 
-    Where several documents have such a page, those come first that have to do with the question.
+    A document that the question names is read alone; else those come first that have to do with the question.
     """
     task = context.asked_as.get(question, question)
-    evidence = sorted(await context.source.on_page(page), key=lambda passage: -_shared(question, passage))
+    evidence = sorted(await context.source.on_page(page, question), key=lambda passage: -_shared(question, passage))
     if not evidence:
         *_, answered = not_covered(context.source, task, ())
         return result_of(answered, ())

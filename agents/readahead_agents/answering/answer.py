@@ -154,10 +154,13 @@ def system_text(history: Sequence[Message]) -> str:
 def not_covered(
     source: EvidenceSource, question: str, evidence: Sequence[Evidence], usage: TokenUsage | None = None
 ) -> tuple[EvidenceFound, Token, Answered]:
-    """The answer when the documents do not hold one, with the nearest pages as a hint."""
+    """The answer when the documents do not hold one, with the nearest pages as a hint, or what the named one lacks."""
     wording = wording_of(question)
     text = wording.not_covered.format(kb=source.name)
-    if nearest := list(dict.fromkeys(where(passage, wording) for passage in evidence))[:NEAREST]:
+    if missing := source.missing_page(question):
+        document, page = missing
+        text += f" {wording.no_page.format(document=document, page=page)}"
+    elif nearest := list(dict.fromkeys(where(passage, wording) for passage in evidence))[:NEAREST]:
         text += f" {wording.nearest.format(pages='; '.join(nearest))}"
     answered = Answered(text, (), usage or TokenUsage(), "stop", covered=False)
     return EvidenceFound(tuple(evidence)), Token(text), answered

@@ -55,8 +55,11 @@ class ToldSource:
     async def search(self, query: str, top_k: int | None = None) -> list[Evidence]:
         return await self.inner.search(query, top_k)
 
-    async def on_page(self, page: str) -> list[Evidence]:
-        return await self.inner.on_page(page)
+    async def on_page(self, page: str, question: str) -> list[Evidence]:
+        return await self.inner.on_page(page, question)
+
+    def missing_page(self, question: str) -> tuple[str, str] | None:
+        return self.inner.missing_page(question)
 
     async def holding(self, text: str) -> list[Evidence]:
         return await self.inner.holding(text)

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from readahead_agents.named_places import (
+    beside_files,
+    named_documents,
+    named_files,
+    names_file,
+    names_place,
+    page_asked,
+)
 from readahead_platform.gateway.selection import EVERYTHING, Selection
 from readahead_retrieval.library import Library
-from readahead_retrieval.relevance import relevance
-from readahead_retrieval.types import Citation, Evidence, KnowledgeBase
+from readahead_retrieval.relevance import key_terms, relevance
+from readahead_retrieval.types import Citation, DocumentState, Evidence, KnowledgeBase
 
 MAX_REMEMBERED = 32
 """Searches of one question; a run has fewer steps."""
@@ -29,6 +37,9 @@ class LibrarySource:
     found: dict[tuple[str, int | None], list[Evidence]] = field(default_factory=dict, compare=False)
     """Searches made before: the route is chosen by what the answer then stands on."""
 
+    missing: dict[str, tuple[str, str]] = field(default_factory=dict, compare=False)
+    """Pages that were looked for in documents that lack them, with the document, by the question that names both."""
+
     @property
     def name(self) -> str:
         return self.kb.name
@@ -46,14 +57,42 @@ class LibrarySource:
         documents = self.selection.document_ids
         if documents is not None and not documents:
             return []
+        if names_place(query) and (names := await self._names()):
+            if (page := page_asked(query)) is not None:
+                return await self.on_page(page, query)
+            if files := named_files(query, names):
+                documents = files
+                if not key_terms(beside_files(query, [names[key] for key in files])):
+                    return await self.library.passages.throughout(self.tenant, self.kb.id, files)
         return self.selection.kept(await self.library.search(self.tenant, self.kb.id, query, top_k, documents))
 
     def only(self, document_id: str) -> LibrarySource:
         """The same, of one document."""
         return replace(self, selection=replace(self.selection, document_ids=(document_id,)), found={})
 
-    async def on_page(self, page: str) -> list[Evidence]:
-        return await self.library.passages.on_page(self.tenant, self.kb.id, page, self.selection.document_ids)
+    async def on_page(self, page: str, question: str) -> list[Evidence]:
+        question, names = self.standalone.get(question, question), await self._names()
+        if names_file(question) and not named_files(question, names):
+            return []
+        named = named_documents(question, names)
+        documents = named or self.selection.document_ids
+        found = await self.library.passages.on_page(self.tenant, self.kb.id, page, documents)
+        if len(named) == 1 and not found and len(self.missing) < MAX_REMEMBERED:
+            self.missing[question] = (names[named[0]], page)
+        return found
+
+    def missing_page(self, question: str) -> tuple[str, str] | None:
+        return self.missing.get(self.standalone.get(question, question))
+
+    async def _names(self) -> dict[str, str]:
+        """Of the documents that may answer, by their ids."""
+        chosen = self.selection.document_ids
+        listed = await self.library.list_documents(self.tenant, self.kb.id)
+        return {
+            document.id: document.name
+            for document in listed
+            if document.state is DocumentState.SEARCHABLE and (chosen is None or document.id in chosen)
+        }
 
     async def holding(self, text: str) -> list[Evidence]:
         return await self.library.passages.holding(self.tenant, self.kb.id, text, self.selection.document_ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from readahead_agents.named_places import page_asked
 from readahead_agents.planning.question_kind import asks_for_analysis, asks_for_summary, compared_sides
 from readahead_platform.errors import ApiError
 from readahead_platform.packs.offer import NO_PACK, PackOffer
@@ -114,17 +115,21 @@ _AGENT_BECAUSE = {
 
 
 def kind_of(question: str) -> str:
-    """comparison, analysis, summary or fact, by the question's words."""
+    """comparison, analysis, summary, page or fact, by the question's words."""
     if compared_sides(question) is not None:
         return "comparison"
     if asks_for_analysis(question):
         return "analysis"
-    return "summary" if asks_for_summary(question) else "fact"
+    if asks_for_summary(question):
+        return "summary"
+    return "fact" if page_asked(question) is None else "page"
 
 
 def _by_facts(question: str, pack: PackOffer, limit: int, kb: KbFacts) -> RouteChosen:
     if why_agent := _AGENT_BECAUSE.get(kind_of(question)):
         return RouteChosen("agent", why_agent)
+    if kind_of(question) == "page":
+        return RouteChosen("rag", "The question names a page, and a search reads just that one.")
     against = _against(pack, limit)
     if pack.is_ready and not against:
         held = pack.tokens - pack.delta_tokens

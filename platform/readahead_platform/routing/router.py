@@ -127,7 +127,7 @@ class Router:
 
     async def _evidence(self, asked: Asked, source: EvidenceSource) -> Concentration | None:
         """Where the evidence lies, for questions that one document's pack could answer."""
-        if asked.route in ("rag", "agent") or kind_of(asked.question) != "fact":
+        if asked.route in ("rag", "agent") or kind_of(asked.question) not in ("fact", "page"):
             return None
         try:
             return concentration(await source.search(asked.question, asked.options.top_k))

@@ -135,13 +135,33 @@ async def find(session: AsyncSession, kb_id: str, ids: Sequence[int]) -> dict[in
 async def on_page(
     session: AsyncSession, kb_id: str, page: str, document_ids: Sequence[str] | None, limit: int
 ) -> list[StoredChunk]:
-    """Those that stand on pages with this label; where there are none, on those with this number."""
-    label, number = aliased(PageRow), int(page) if page.isascii() and page.isdigit() else 0
+    """Those that stand on the page with this label; in a document without such a label, on the one with this number.
+
+    Every document is looked at: the first on each one's page, then the second ones, as far as the limit goes.
+    """
+    number = int(page) if page.isascii() and page.isdigit() else 0
+    label, any_label = aliased(PageRow), aliased(PageRow)
     covers = (ChunkRow.first_page <= label.number) & (ChunkRow.last_page >= label.number)
     labelled = exists().where(label.document_id == ChunkRow.document_id, label.label == page, covers)
-    numbered = (ChunkRow.first_page <= number) & (ChunkRow.last_page >= number)
-    by_label = await _in_order(session, kb_id, labelled, document_ids, limit)
-    return by_label or await _in_order(session, kb_id, numbered, document_ids, limit)
+    has_label = exists().where(any_label.document_id == ChunkRow.document_id, any_label.label == page)
+    numbered = (ChunkRow.first_page <= number) & (ChunkRow.last_page >= number) & ~has_label
+    place = func.row_number().over(partition_by=ChunkRow.document_id, order_by=ChunkRow.ordinal)
+    statement = _answering(kb_id, labelled | numbered, document_ids)
+    statement = statement.order_by(place, DocumentRow.created_at, ChunkRow.document_id).limit(limit)
+    found = [StoredChunk(*row) for row in await session.execute(statement)]
+    documents = list(dict.fromkeys(chunk.document_id for chunk in found))
+    return sorted(found, key=lambda chunk: documents.index(chunk.document_id))
+
+
+async def throughout(session: AsyncSession, kb_id: str, document_ids: Sequence[str], limit: int) -> list[StoredChunk]:
+    """Some from all over these documents, evenly, in reading order."""
+    shown = DocumentRow.published & DocumentRow.id.in_(document_ids) & ChunkRow.disabled.is_(False)
+    statement = select(ChunkRow.id).join(DocumentRow).where(DocumentRow.kb_id == kb_id, shown)
+    statement = statement.order_by(DocumentRow.created_at, ChunkRow.document_id, ChunkRow.ordinal)
+    ids = list(await session.scalars(statement))
+    count = min(limit, len(ids))
+    chosen = await find(session, kb_id, [ids[place * len(ids) // count] for place in range(count)])
+    return [chosen[chunk_id] for chunk_id in ids if chunk_id in chosen]
 
 
 async def holding(
@@ -159,11 +179,17 @@ async def _in_order(
     limit: int,
 ) -> list[StoredChunk]:
     """Of documents that answer, oldest first, in reading order."""
-    statement = _stored(kb_id).where(condition, DocumentRow.published)
-    if document_ids is not None:
-        statement = statement.where(DocumentRow.id.in_(document_ids))
+    statement = _answering(kb_id, condition, document_ids)
     statement = statement.order_by(DocumentRow.created_at, ChunkRow.document_id, ChunkRow.ordinal).limit(limit)
     return [StoredChunk(*row) for row in await session.execute(statement)]
+
+
+def _answering(
+    kb_id: str, condition: ColumnElement[bool], document_ids: Sequence[str] | None
+) -> Select[int, str, str, str, str, int, int, str]:
+    """Those of documents that answer, in no order."""
+    statement = _stored(kb_id).where(condition, DocumentRow.published)
+    return statement if document_ids is None else statement.where(DocumentRow.id.in_(document_ids))
 
 
 def _stored(kb_id: str) -> Select[int, str, str, str, str, int, int, str]:

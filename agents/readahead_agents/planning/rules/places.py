@@ -5,21 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from readahead_agents.named_places import page_asked
 from readahead_agents.planning.action_names import CAG, GREP, QUERY, READ
 from readahead_agents.planning.plan import Step
 from readahead_agents.planning.rules.request import Request, Steps, asked_by
 
-_PAGE = re.compile(r"\bpages?\s+(\d{1,5}|(?-i:[ivxlc]{1,8}))\b|(?<![\d.])(\d{1,5})\s*(?:쪽|페이지)", re.I)
-_PAGES = re.compile(r"\bpages\s+\S+\s*(?:-|–|to|and|,)\s*\S+|쪽\s*(?:부터|에서|과|,)", re.I)
 _QUOTED = re.compile(r"[\"“„«「『]([^\"“”„«»「」『』]{2,120})[\"”“»」』]")
 _CODE = re.compile(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Z])[A-Z0-9](?:[A-Z0-9]|[-_/.](?=[A-Z0-9])){3,30}(?![\w-])")
 _ARGUMENT = {READ: "page", GREP: "text"}
-
-
-def page_asked(question: str) -> str | None:
-    """The one page that a question names, as it is printed."""
-    named = {match[1] or match[2] for match in _PAGE.finditer(question)}
-    return named.pop() if len(named) == 1 and not _PAGES.search(question) else None
 
 
 def text_asked(question: str) -> str | None:
