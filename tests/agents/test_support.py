@@ -305,3 +305,55 @@ async def test_the_words_around_a_quotation_are_not_taken_from_the_model() -> No
     reply = "Quoted from the pump:\nThe filter of the pump is cleaned every 30 days with water."
     own, quoted = await said(reply, QUESTION, FILTER)
     assert (own, quoted) == (FILTER, "")
+
+
+ROLES = (
+    "Mara Lind is known for her roles as Doric in the radio series Saltwind, Ornis in the stage play Winter of Stones, "
+    "Fenna Zandt in Olav Brek's Second Harbour, and Wraith in the film The Moth and the Lamp. She lives by the sea."
+)
+CREW = "The harbour master is Ines Calloway and her deputy is Tobias Wren."
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "true", "text"),
+    [
+        ("Which role was played in The Moth and the Lamp?", "It is Fenna Zandt.", False, ROLES),
+        ("Which role was played in The Moth and the Lamp?", "The role in The Moth was Fenna Zandt.", False, ROLES),
+        ("Which role was played in The Moth and the Lamp?", "The role in the film The Moth was Wraith.", True, ROLES),
+        (
+            "Which role did she play in Saltwind and which in Winter?",
+            "Doric in Saltwind, Ornis in Winter.",
+            True,
+            ROLES,
+        ),
+        (
+            "Which role did she play in Saltwind and which in Winter?",
+            "Ornis in Saltwind, Doric in Winter.",
+            False,
+            ROLES,
+        ),
+        ("Who is Mara Lind?", "Mara Lind is known for her role as Ornis in Winter of Stones.", True, ROLES),
+        ("Who is the deputy?", "The deputy is Ines Calloway.", False, CREW),
+        ("Who is the deputy?", "The deputy is Tobias Wren.", True, CREW),
+        ("Who is the harbour master?", "The harbour master is Tobias Wren.", False, CREW),
+        ("Who is the harbour master?", "Ines Calloway is the harbour master.", True, CREW),
+    ],
+)
+async def test_what_stands_in_one_pair_of_a_sentence_is_not_taken_for_another(
+    question: str, reply: str, true: bool, text: str
+) -> None:
+    own, quoted = await said(reply, question, text)
+    assert own == (reply if true else "")
+    assert true or quoted
+
+
+async def test_a_question_of_two_parts_is_not_answered_by_one_clause_of_two_statements() -> None:
+    text = (
+        "The C40 weighs 410 g and keeps a walk-in room cold.\n"
+        "Code | Meaning\nE30 | Clock battery empty\nE12 | High pressure"
+    )
+    question = "What does the C40 keep cold and what does E30 mean?"
+    own, _ = await said("The C40 keeps a walk-in room cold by a battery.", question, text)
+    assert own == ""
+    true = "The C40 keeps a walk-in room cold. E30 means that the clock battery is empty."
+    assert (await said(true, question, text))[0] == true

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from readahead_agents.answering.assertions import assertions
 from readahead_agents.answering.denial import denies, denies_alike
 from readahead_agents.answering.figures import NUMBERING, counts, measures, numbers
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
+from readahead_agents.answering.pairs import Pairs, told_terms
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.together import excludes_more, mixes, stumbles
 from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves, in_forms_of
@@ -43,8 +45,8 @@ class Judge:
     """Judges the sentences of one answer.
 
     A sentence is supported where a quotation matches it (`EvidenceSource.cite`), and its figures and what it says
-    beyond the question stand in that quotation, which is about what the sentence claims it is about, and denies what
-    the sentence denies.
+    beyond the question stand in that quotation, which is about what the sentence claims it is about, pairs what the
+    sentence pairs, and denies what it denies.
     """
 
     def __init__(self, source: EvidenceSource, question: str, passages: Sequence[Evidence]) -> None:
@@ -98,11 +100,33 @@ class Judge:
 
     def _holds_together(self, sentence: str, quote: str, anchors: Sequence[Unit], new: frozenset[str]) -> bool:
         """Whether one statement bears the sentence out as a whole, with what it denies and leaves out."""
-        if self._asks_one_fact and mixes(new, anchors, self._units):
+        if self._mixes(sentence, new, anchors):
             return False
         most = max((len(anchor.said & new) for anchor in anchors), default=0)
-        stood = " ".join(anchor.text for anchor in anchors if len(anchor.said & new) == most) or quote
+        standing = [anchor.text for anchor in anchors if len(anchor.said & new) == most]
+        if standing and all(self._crosses(sentence, Pairs.of(text)) for text in standing):
+            return False
+        stood = " ".join(standing) or quote
         return not (excludes_more(sentence, stood) or stumbles(sentence, stood)) and denies_alike(sentence, stood)
+
+    def _mixes(self, sentence: str, new: frozenset[str], anchors: Sequence[Unit]) -> bool:
+        """Whether it is put together from several statements: whole, or, where two things are asked, in one clause."""
+        if not self._asks_fact:
+            return False
+        if self._asks_one_fact:
+            return mixes(new, anchors, self._units)
+        clauses_new = (said_terms(clause) & new for clause in assertions(sentence))
+        return any(mixes(part, self._units, self._units) for part in clauses_new)
+
+    def _crosses(self, sentence: str, pairs: Pairs) -> bool:
+        """Whether the sentence, or a clause of it, tells of one pair what another has."""
+        asked = self._terms.asked | self._asked_numbers
+        for clause in (sentence, *assertions(sentence)):
+            said = told_terms(clause)
+            about = asked & said or (asked if clause is sentence else frozenset[str]())
+            if pairs.crosses(about, said - self._said_in_question - self._asked_numbers):
+                return True
+        return False
 
     def _bears_on_question(self, said: frozenset[str]) -> bool:
         if not self._asks_fact:
