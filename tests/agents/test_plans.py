@@ -24,7 +24,7 @@ def tool(name: str, **arguments: str) -> ToolSpec:
 
 TOOLS = [
     tool("doc_read", question="string", page="string"),
-    tool("kb_grep", question="string", text="string"),
+    tool("kb_grep", question="string", pattern="string"),
     tool("generate_analysis", question="string", earlier="array"),
     tool("generate_summary", topic="string", earlier="array"),
     tool("query_rag_with_context", question="string"),
@@ -147,6 +147,12 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
         ("What is the difference between sick leave and annual leave?", ("sick leave", "annual leave")),
         ("How does the old roof differ from the new one?", ("the old roof", "the new one")),
         ("Which is better, remote work or office work?", ("remote work", "office work")),
+        ("Compare Ada Lark and Grace Wren's birth dates.", ("Ada Lark's birth dates", "Grace Wren's birth dates")),
+        ("Compare Ada's and Grace's birth dates.", ("Ada's birth dates", "Grace's birth dates")),
+        ("Compare the price of the boat and the yard's price.", ("the price of the boat", "the yard's price")),
+        ("Compare fees and the harbour's rules.", ("fees", "the harbour's rules")),
+        ("Which costs more: the works on the bridge or a year's berth?", ("the works on the bridge", "a year's berth")),
+        ("Which basin is deeper, the old one or the new one?", ("the old one", "the new one")),
         ("연차와 병가의 차이는 무엇인가?", ("연차", "병가")),
         ("Is water or oil used for cleaning?", None),
         ("Compare the findings.", None),
@@ -260,8 +266,8 @@ def test_a_pasted_text_is_not_looked_through_for_sides() -> None:
         ("What does page 12 of the handbook say?", "doc_read", {"page": "12"}),
         ("What stands on page iv?", "doc_read", {"page": "iv"}),
         ("12쪽에는 무엇이 있습니까?", "doc_read", {"page": "12"}),
-        ('Where does it say "force majeure"?', "kb_grep", {"text": "force majeure"}),
-        ("What does the error E-1042 mean?", "kb_grep", {"text": "E-1042"}),
+        ('Where does it say "force majeure"?', "kb_grep", {"pattern": "force majeure"}),
+        ("What does the error E-1042 mean?", "kb_grep", {"pattern": "E-1042"}),
         ("What do pages 3 to 5 say?", "query_rag_with_context", {}),
         ("What was on the page I read?", "query_rag_with_context", {}),
         ("How many pages has the handbook of 2024?", "query_rag_with_context", {}),
@@ -275,7 +281,7 @@ def test_what_names_a_page_or_an_exact_text_is_looked_up_there(
 
 
 def test_pages_and_texts_that_the_question_does_not_name_are_dropped() -> None:
-    strays = [step("doc_read", question=QUESTION, page="7"), step("kb_grep", question=QUESTION, text="E-1")]
+    strays = [step("doc_read", question=QUESTION, page="7"), step("kb_grep", question=QUESTION, pattern="E-1")]
     plan = mended([ASK, *strays])
     assert [each.tool for each in plan.steps] == ["query_rag_with_context"]
     assert any("does not name" in told for told in plan.repairs)

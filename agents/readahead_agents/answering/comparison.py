@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from readahead_agents.answering.kinds import Kind, asked_kind
 from readahead_agents.answering.statements import NOT_COMPARED, Near, Statement, ranked
 from readahead_agents.answering.units import Unit
 from readahead_retrieval.index.analysis import COMMON
@@ -23,7 +24,8 @@ OWN_NAME = 1.0
 ALIKE = 0.5
 """What it adds to be about what a statement of another side is about."""
 MEASURED = 2.0
-"""Factor for statements that give a figure of something: what is compared are values."""
+"""Factor for statements that give what is asked for or, where the words tell no kind, a figure of something: what is
+compared are values."""
 PARTIAL = 0.5
 """Factor for titles and headings, which name things and say nothing of them, and for pieces of sentences."""
 MIN_WORTH = 0.5
@@ -33,6 +35,8 @@ _WORD = re.compile(r"\w+")
 # neither an initial nor a dot behind dots ends a sentence
 _ENDED = re.compile(r"(?<![\s.])(?<!\b[A-Z])[.!?。！？:;][\"'”’)\]]*$")
 _MEASURE = re.compile(r"\d\s?([^\W\d_]+|[°%€$£])")
+_TIME = re.compile(r"(?:second|minute|hour|day|week|month|year)s?")
+"""Units of one measure: a term of 36 months is compared with one of 30 days."""
 _NUMBERING = re.compile(r"^\s*\d+(?:\.\d+)*\.?\s+(?=[A-Z])", re.MULTILINE)
 # the first word of a sentence, not the name of a zone
 _ARTICLE = re.compile(r"\bA(?=\s+[a-z])")
@@ -88,16 +92,18 @@ def _chosen(side: Side, number: int, sides: Sequence[Side], known: Sequence[list
     others = [statement for other in (*known[:number], *known[number + 1 :]) for statement in other]
     apart, foreign = _apart(side, sides), [_apart(other, sides) for other in sides if other is not side]
     own = [each for each in known[number] if not _is_of_another(each, apart, foreign)] or known[number]
-    worth = {id(each): _worth(each, apart, others) for each in own}
+    kind = asked_kind(side.question)
+    worth = {id(each): _worth(each, apart, others, kind) for each in own}
     best = sorted(own, key=lambda each: -worth[id(each)])[:STATEMENTS]
     return list(_fitting([each for each in best if worth[id(each)] >= MIN_WORTH * worth[id(best[0])]]))
 
 
-def _worth(statement: Statement, apart: frozenset[str], others: Sequence[Statement]) -> float:
+def _worth(statement: Statement, apart: frozenset[str], others: Sequence[Statement], kind: Kind | None) -> float:
     text = statement.unit.text
     own = len(apart & _held(statement)) / len(apart) if apart else 0.0
     alike = max((_alike(statement, other) for other in others), default=0.0)
-    shape = (1.0 if _is_whole(text.strip()) else PARTIAL) * (MEASURED if _gives_a_figure(statement) else 1.0)
+    gives = kind.holds(text) if kind is not None else _gives_a_figure(statement)
+    shape = (1.0 if _is_whole(text.strip()) else PARTIAL) * (MEASURED if gives else 1.0)
     return statement.score * (1 + OWN_NAME * own + ALIKE * alike) * shape
 
 
@@ -148,7 +154,8 @@ def _measures(statement: Statement) -> frozenset[str]:
     """What its figures count: units, and words that tell something. Names behind a number are no units."""
     text = _NUMBERING.sub("", statement.unit.text)
     found = frozenset(unit for unit in _MEASURE.findall(text) if len(unit) <= 2 or unit.islower())
-    return frozenset(unit for unit in found if not unit.isalpha() or len(unit) <= 2 or said_terms(unit)) - COMMON
+    telling = frozenset(unit for unit in found if not unit.isalpha() or len(unit) <= 2 or said_terms(unit)) - COMMON
+    return frozenset("time" if _TIME.fullmatch(unit) else unit for unit in telling)
 
 
 def _fitting(statements: Sequence[Statement]) -> Iterator[Statement]:

@@ -26,7 +26,7 @@ _ASKS_VALUE = re.compile(
     r"\bwhat (?:do|does|did)\b.*\b(?:cost|pay|weigh|measure|earn|charge)\b",
     re.IGNORECASE,
 )
-_ASKS_DATE = re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month)\b", re.IGNORECASE)
+_ASKS_DATE = re.compile(r"\bwhen\b|\b(?<!up to )(?<!-to-)dates?\b|\b(?:what|which) (?:year|day|month)\b", re.IGNORECASE)
 _ASKS_WHO = re.compile(r"^\W*(?:who|whom|whose)\b|\bby whom\b", re.IGNORECASE)
 _ASKS_WHERE = re.compile(r"^\W*where\b", re.IGNORECASE)
 _ASKS_COUNT = re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE)

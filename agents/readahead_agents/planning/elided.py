@@ -7,6 +7,9 @@ from itertools import takewhile
 
 _THAT = re.compile(r"(?:that|those|the ones?) (?=(?:of|in|for|at|from|on|with)\s)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s,;()]+")
+_OWNED = re.compile(r"(?P<owner>[^,;()]+?)(?P<owned>(?:['’]s|(?<=s)['’])\s+[^,;()]+)$")
+_OWNER = re.compile(r"(?:(?:an?|the|its|their|our|this|these|those)\s+)?(?:[^\s'’,;()]+\s*){1,4}$", re.IGNORECASE)
+_OF = re.compile(r"\b(?:of|in|for|at|from|on|with|by|to)\b", re.IGNORECASE)
 _ARTICLES = frozenset({"a", "an", "the", "its", "their", "our", "this", "these", "those"})
 _VALUE = re.compile(r"\d[\d.,]*\s?(?P<unit>%|[^\W\d]+)?$")
 
@@ -15,7 +18,7 @@ def in_full(left: str, right: str) -> tuple[str, str]:
     """The sides, each with what it leaves out and the other says: as they are, where nothing seems to be left out."""
     said = _THAT.match(right)
     right = right[said.end() :] if said is not None else right
-    return f"{left}{_behind_value(left, right)}", _begun(left, right)
+    return f"{left}{_behind_value(left, right) or _behind_owner(left, right)}", _begun(left, right)
 
 
 def _begun(left: str, right: str) -> str:
@@ -57,6 +60,18 @@ def _behind_value(left: str, right: str) -> str:
         return ""
     value = re.search(rf"(?<![\w.,])\d[\d.,]*\s?{re.escape(last.group('unit'))}(?!\w)", right)
     return right[value.end() :] if value is not None else ""
+
+
+def _behind_owner(left: str, right: str) -> str:
+    """What the right side's owner has, where the left one is one too: "Ada Lark and Grace Hopper's birth dates"."""
+    owned = _OWNED.match(right)
+    if owned is not None and left.endswith(("'s", "’s", "s'", "s’")):
+        return owned.group("owned").lstrip("s'’")
+    if owned is None or _OWNER.match(left) is None or _OF.search(left):
+        return ""
+    first, other = left.split()[0], owned.group("owner").split()[0]
+    is_like = (first[0].isupper() and other[0].isupper()) or {first.lower(), other.lower()} <= _ARTICLES
+    return owned.group("owned") if is_like else ""
 
 
 def _at_article(left: str, right: str) -> int:

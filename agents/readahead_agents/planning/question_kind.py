@@ -33,6 +33,10 @@ _SIDES = (
         r"\bhow\s+(?:does|do|is|are)\s+(.+?)\s+(?:differ|compare|different)\w*\s+(?:from|to|with)\s+(.+)", re.I | re.S
     ),
     re.compile(r"^(?:what is better[,:]?\s+|which is \w+[,:]?\s+)?(.+?)\s+(?:versus|vs\.?)\s+(.+)", re.I | re.S),
+    # "which costs more: A or B", with what is compared between
+    re.compile(
+        r"^which\b[^,:?]*\b(?:better|worse|more|less|fewer|\w+er)\b[^,:?]*[,:]\s*(.+?),?\s+or\s+(.+)", re.I | re.S
+    ),
     re.compile(r"\b(?:better|\w+er|more \w+)[,:]?\s+(.+?)\s+or\s+(.+)", re.I | re.S),
     re.compile(r"(.+?)(?:와|과|하고)\s*(.+?)(?:의|를|을)?\s*(?:비교|차이)", re.S),
 )
