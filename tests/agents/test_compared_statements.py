@@ -17,8 +17,8 @@ def best(question: str, *texts: list[str]) -> list[str]:
 
 
 def test_terms_in_days_and_in_months_are_compared_with_one_another() -> None:
-    repaired = "Repairs of the pump under warranty take 10 days."
-    warranty = "The pump comes with a warranty of 36 months."
+    repaired = "Parts under the warranty of the pump are repaired in 10 days."
+    warranty = "The pump has a warranty of 36 months from the day it is brought."
     deadline = "Claims are handed in by the deadline, 30 days after the return."
     question = "Which is longer, the pump's warranty or the deadline for claims?"
     assert best(question, [warranty, repaired], [deadline]) == [warranty, deadline]
