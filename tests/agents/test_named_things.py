@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from readahead_agents.answering.answer import answer
 from readahead_agents.events import Answered, Token
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm.scripted import ScriptedLanguageModel
+from readahead_retrieval.types import Citation, Evidence
 from tests.agents.parts import SETTINGS, collect, ending, of
 
 ZONES = (
@@ -181,3 +185,40 @@ async def test_a_quotation_without_the_asked_noun_or_name_is_shown_with_a_warnin
 async def test_a_quotation_that_has_them_needs_no_warning(question: str) -> None:
     _, quoted, _ = await asked(question, "Bananas are yellow.", "The fans at Larkspur Street hang under the roof.")
     assert quoted.startswith("Quoted from")
+
+
+class Paged(FixedEvidenceSource):
+    """Cites a sentence where it stands: on the page that its line begins with."""
+
+    async def cite(self, answer: str, evidence: Sequence[Evidence]) -> list[Citation]:
+        cited = await FixedEvidenceSource.cite(self, answer, evidence)
+        lines = [line for passage in self.passages for line in passage.text.splitlines()]
+        pages = [next((line[:2] for line in lines if line in citation.quote), "9") for citation in cited]
+        return [
+            replace(citation, page=int(page), page_label=str(int(page) - 4))
+            for citation, page in zip(cited, pages, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("question", "place", "quote"),
+    [
+        ("Who feeds the gulls of the harbour?", "page 10 (“6”)", "10 Ines Calloway feeds the gulls of the harbour."),
+        ("Who keeps the lamp of the lock?", "page 11 (“7”)", "11 Tobias Wren keeps the lamp of the lock."),
+        (
+            "Who feeds the gulls of the harbour, and who keeps the lamp of the lock?",
+            "page 10 (“6”)",
+            "10 Ines Calloway feeds the gulls of the harbour.",
+        ),
+    ],
+)
+async def test_a_quotation_is_told_with_its_own_page_and_without_the_pages_number(
+    question: str, place: str, quote: str
+) -> None:
+    text = f"5\n{'The tide ' + 'turns and ' * 50 + 'rests.'}\n10 Ines Calloway feeds the gulls of the harbour.\n6\n"
+    text += "11 Tobias Wren keeps the lamp of the lock.\n7"
+    long = replace(passage("harbour.pdf", 9, text), last_page=11, page_label="5")
+    source = Paged([long])
+    last = ending(await collect(answer(ScriptedLanguageModel(["Bananas."]), source, question, [], SETTINGS)))
+    assert last.answer.startswith(f"Quoted from harbour.pdf, {place}:\n“{quote}”")
+    assert last.citations

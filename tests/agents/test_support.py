@@ -36,8 +36,9 @@ async def said(reply: str, question: str, text: str = RULES) -> tuple[str, str]:
     return "".join(own), "".join(quoted)
 
 
-def quoted(question: str, passages: Sequence[Evidence]) -> str:
-    return Quotation(best_units(question, passages), ENGLISH, ENGLISH.quoted).text
+async def quoted(question: str, passages: Sequence[Evidence]) -> str:
+    source = FixedEvidenceSource(passages)
+    return (await Quotation.of(source, best_units(question, passages), ENGLISH, ENGLISH.quoted)).text
 
 
 @pytest.mark.parametrize(
@@ -167,29 +168,29 @@ def test_a_loop_is_told_from_figures_and_rules_of_tables(text: str, loop: bool) 
     assert loops(text) is loop
 
 
-def test_the_row_with_the_asked_code_is_quoted_with_its_header() -> None:
-    text = quoted("What should I do when the controller shows E12?", [passage("rules.pdf", 1, RULES)])
+async def test_the_row_with_the_asked_code_is_quoted_with_its_header() -> None:
+    text = await quoted("What should I do when the controller shows E12?", [passage("rules.pdf", 1, RULES)])
     assert "“Code: E12; Meaning: High pressure; What to do: Clean the condenser”" in text
     assert "E07" not in text
 
 
-def test_the_first_row_of_a_passage_that_begins_inside_a_table_is_quoted_too() -> None:
+async def test_the_first_row_of_a_passage_that_begins_inside_a_table_is_quoted_too() -> None:
     rows = (
         "E30 | Clock battery empty | Replace the CR2032; times in the log are marked with a star\n"
         "AH | Room too warm | Starts 45 minutes after the limit is passed\n"
         "AL | Room too cold | Starts 5 minutes after the limit is passed"
     )
-    text = quoted("What does E30 mean?", [passage("rules.pdf", 1, rows)])
+    text = await quoted("What does E30 mean?", [passage("rules.pdf", 1, rows)])
     assert "E30 · Clock battery empty" in text
     assert "Room too" not in text
 
 
-def test_both_halves_of_a_question_are_quoted() -> None:
+async def test_both_halves_of_a_question_are_quoted() -> None:
     passages = [
         passage("a.pdf", 1, "The harbour master is Ines Calloway."),
         passage("b.pdf", 2, "Tea is at four. The coxswain of the lifeboat is Morwen Hale."),
     ]
-    text = quoted("Who is harbour master, and who is coxswain of the lifeboat?", passages)
+    text = await quoted("Who is harbour master, and who is coxswain of the lifeboat?", passages)
     assert "Ines Calloway" in text
     assert "Morwen Hale" in text
 

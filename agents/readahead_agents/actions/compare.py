@@ -63,7 +63,6 @@ async def _of_side(context: ActionContext, side: Side, told: Told) -> ActionResu
     if not written.quoted and (not figures or figures & numbers(written.text)):
         return written
     wording = wording_of(side.question)
-    quoted = Quotation((told.best,), wording, wording.quoted)
-    citations = await quoted.cited(context.source, quoted.text)
-    update = {"text": quoted.text, "citations": citations, "quoted": True, "finish_reason": "stop"}
+    quoted = await Quotation.of(context.source, (told.best,), wording, wording.quoted)
+    update = {"text": quoted.text, "citations": quoted.cited(quoted.text), "quoted": True, "finish_reason": "stop"}
     return written.model_copy(update=update)

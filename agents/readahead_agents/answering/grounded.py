@@ -98,12 +98,13 @@ async def _end(
         yield Token(text[len(shown.text) :])
     elif not text or _lacks_figure(question, text) or best.is_left_out_by(citations):
         before, lead, most = _lead(wording, shown, missing, doubtful=best.is_doubtful)
-        found = Quotation(best_units(question, prompt.passages, prompt.near, most), wording, lead, before)
+        best_first = best_units(question, prompt.passages, prompt.near, most)
+        found = await Quotation.of(source, best_first, wording, lead, before)
         added = f"\n\n{found.text}" if text else found.text
         yield Token(added, quoted=True)
         text += added
         quoted = True
-        citations += await found.cited(source, text)
+        citations += found.cited(text)
     for citation in citations:
         yield CitationFound(citation)
     yield Answered(

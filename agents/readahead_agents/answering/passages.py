@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from readahead_agents.answering.wording import ENGLISH, Wording
-from readahead_retrieval.types import Evidence
+from readahead_retrieval.types import Citation, Evidence
 
 INDENT = "  "
 NO_PAGE = 0
@@ -40,12 +40,24 @@ def blocks(passages: Sequence[Evidence], texts: Sequence[str]) -> str:
 
 def where(passage: Evidence, wording: Wording = ENGLISH) -> str:
     """For people: the document's name and the page, with the printed label where it differs; a tool's name alone."""
-    if passage.page == NO_PAGE:
-        return _one_line(passage.document)
-    template = wording.page if passage.page == passage.last_page else wording.pages
-    page = template.format(first=passage.page, last=passage.last_page)
-    label = f" (“{passage.page_label}”)" if passage.page_label not in ("", str(passage.page)) else ""
-    return f"{_one_line(passage.document)}, {page}{label}"
+    return _on_pages(passage.document, passage.page, passage.last_page, passage.page_label, wording)
+
+
+def where_cited(citations: Sequence[Citation], wording: Wording) -> str:
+    """As `where`, of what stands on the pages of citations of one document: a passage may begin on a page before."""
+    first, last = (pick(citations, key=lambda citation: citation.page) for pick in (min, max))
+    labels = dict.fromkeys((first.page_label, last.page_label))
+    label = "–".join(labels) if all(labels) else ""
+    same = label in ("", f"{first.page}–{last.page}")
+    return _on_pages(first.document, first.page, last.page, "" if same else label, wording)
+
+
+def _on_pages(document: str, first: int, last: int, printed: str, wording: Wording) -> str:
+    if first == NO_PAGE:
+        return _one_line(document)
+    page = (wording.page if first == last else wording.pages).format(first=first, last=last)
+    label = f" (“{printed}”)" if printed not in ("", str(first)) else ""
+    return f"{_one_line(document)}, {page}{label}"
 
 
 def nearest_pages(passages: Sequence[Evidence], wording: Wording) -> str:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Self
 
 from readahead_agents.answering.cited import shifted
 from readahead_agents.answering.named import proper
-from readahead_agents.answering.passages import where
+from readahead_agents.answering.passages import where, where_cited
 from readahead_agents.answering.rows import is_row
 from readahead_agents.answering.shown_text import plain
 from readahead_agents.answering.statements import NOT_COMPARED, Near, asks_number, ranked
@@ -24,6 +25,7 @@ LOOKED_AT = 8
 """Statements that may complete the best one."""
 MIN_HALF = 0.5
 """Share of the weight of one half of a question that a quote must hold to speak of it."""
+_LINE = re.compile(r"[^\n]*\S")
 _ASKED_NOUN = re.compile(
     r"\b(?:what|which)\s+(?:(?:kind|type|sort)s?\s+of\s+)?(?!(?:name|part|place|purpose|reason|role|way)s?\b)([a-z]+)",
     re.IGNORECASE,
@@ -35,33 +37,43 @@ class Quotation:
     """Statements of the passages in the place of an answer, or behind one that lacks what was asked for."""
 
     quotes: tuple[Unit, ...]
+    found: tuple[tuple[Citation, ...], ...]
+    """Where each of them stands on its pages."""
     wording: Wording
     lead: str
     """Of the wording's, with a place for the page."""
     before: str = ""
     """A sentence on what is quoted."""
 
+    @classmethod
+    async def of(
+        cls, source: EvidenceSource, units: Sequence[Unit], wording: Wording, lead: str, before: str = ""
+    ) -> Self:
+        quotes = tuple(map(_without_page_numbers, units))
+        found = [tuple(await source.cite(_one_line(unit.text), [unit.passage])) for unit in quotes]
+        return cls(quotes, tuple(found), wording, lead, before)
+
     @property
     def text(self) -> str:
         """The quotes with their pages, said to be quotes."""
         return "\n\n".join(f"{self._lead(number)}\n“{shown(unit)}”" for number, unit in enumerate(self.quotes))
 
-    async def cited(self, source: EvidenceSource, answer: str) -> tuple[Citation, ...]:
-        """Where the quotes stand on their pages, as citations of the `answer` that ends with them."""
-        found: list[Citation] = []
+    def cited(self, answer: str) -> tuple[Citation, ...]:
+        """The quotes' places, as citations of the `answer` that ends with them."""
+        placed: list[Citation] = []
         start = answer.rindex(self.text)
-        for unit in self.quotes:
+        for unit, found in zip(self.quotes, self.found, strict=True):
             quote = shown(unit)
             start = answer.index(f"“{quote}”", start) + 1
-            cited = await source.cite(_one_line(unit.text), [unit.passage])
-            if is_row(unit.text):
-                cited = [replace(citation, answer_start=0, answer_end=len(quote)) for citation in cited]
-            found += [shifted(citation, start) for citation in cited]
-        return tuple(found)
+            whole = [replace(c, answer_start=0, answer_end=len(quote)) for c in found] if is_row(unit.text) else found
+            placed += [shifted(citation, start) for citation in whole]
+        return tuple(placed)
 
     def _lead(self, number: int) -> str:
         template = self.lead if number == 0 else self.wording.and_quoted
-        lead = template.format(where=plain(where(self.quotes[number].passage, self.wording)))
+        unit, found = self.quotes[number], self.found[number]
+        place = where_cited(found, self.wording) if found else where(unit.passage, self.wording)
+        lead = template.format(where=plain(place))
         return f"{self.before} {lead}" if self.before and number == 0 else lead
 
 
@@ -111,6 +123,19 @@ def _chosen(question: str, passages: Sequence[Evidence], near: Near, most: int) 
 def _speaks_of(half: frozenset[str], unit: Unit, terms: QuestionTerms) -> bool:
     asked = half & terms.asked
     return terms.weight(asked, unit.said, unit.context) >= MIN_HALF * terms.weight(asked, asked)
+
+
+def _without_page_numbers(unit: Unit) -> Unit:
+    """Without the number of its page, printed on a line of its own before or behind it."""
+    pages, first = range(unit.passage.last_page - unit.passage.page + 1), unit.passage.page_label
+    labels = {first, *(str(unit.passage.page + page) for page in pages)}
+    labels |= {str(int(first) + page) for page in pages} if first.isdecimal() else set()
+    lines = list(_LINE.finditer(unit.text))
+    numbers = [line.group().strip(" -–—") in labels for line in lines]
+    kept = [line for line, is_number in zip(lines, numbers, strict=True) if not is_number]
+    if not kept:
+        return unit
+    return replace(unit, start=unit.start + kept[0].start(), end=unit.start + kept[-1].end())
 
 
 def shown(unit: Unit) -> str:

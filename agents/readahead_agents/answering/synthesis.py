@@ -219,11 +219,12 @@ class Synthesis:
                 yield told
             return
         wording, near = wording_of(question), await near_of(self.source, question, found)
-        closest = Quotation(best_units(question, found, near, 1), wording, wording.closest)
+        best = best_units(question, found, near, 1)
+        closest = await Quotation.of(self.source, best, wording, wording.closest)
         text = closest.text
         yield EvidenceFound(tuple(found))
         yield Token(text)
-        citations = await closest.cited(self.source, text)
+        citations = closest.cited(text)
         for citation in citations:
             yield CitationFound(citation)
         yield Answered(text, citations, self.budget.usage, "stop", covered=True, quoted=True)
