@@ -95,7 +95,7 @@ async def running_gateway(
     )
     llm = llm or ScriptedLanguageModel(["The answer stands in the passage."])
     llm_server = AbsentLlmServer(llm_url or f"http://127.0.0.1:{free_port()}")
-    async with AsyncExitStack() as stack, opened(home, TermEmbedder()) as library:
+    async with opened(home, TermEmbedder()) as library, AsyncExitStack() as stack:
         database = await open_database(database_url(home, ""))
         stack.push_async_callback(database.close)
         tenants = TenantStore(database)
