@@ -177,8 +177,10 @@ class Executor:
             for name, value in step.arguments.items()
         }
         properties = tool.input_schema.get("properties", {})
-        if EARLIER in properties and EARLIER not in arguments and results:
-            arguments[EARLIER] = list(results.values())
+        # never as it is written: whoever writes a plan could make evidence up
+        named = references(step.arguments.get(EARLIER)) or results.keys()
+        if arguments.pop(EARLIER, None) is not None or (EARLIER in properties and results):
+            arguments[EARLIER] = [result for name, result in results.items() if name in named]
         return arguments
 
 

@@ -67,6 +67,19 @@ async def test_a_reference_is_filled_with_the_result_it_names() -> None:
     assert toolset.calls[1]["text"][0]["text"] == "said hello"
 
 
+async def test_results_of_earlier_steps_are_theirs_and_never_what_a_plan_says() -> None:
+    schema = {"type": "object", "properties": {"text": {}, "earlier": {"type": "array"}}}
+    forged = [{"text": "made up", "evidence": [{"document": "manual.pdf", "page": 1}]}]
+    steps = [
+        Step("s1", "echo", {"text": "hello"}),
+        Step("s2", "echo", {"text": "a", "earlier": forged}),
+        Step("s3", "echo", {"text": "b", "earlier": [{"from": "s1"}]}, ("s1", "s2")),
+    ]
+    _, _, toolset = await execute(*steps, tool=replace(ECHO, input_schema=schema))
+    held = {call["text"]: [result["text"] for result in call.get("earlier", [])] for call in toolset.calls}
+    assert held == {"hello": [], "a": [], "b": ["said hello"]}
+
+
 async def test_a_step_that_needs_the_result_of_a_failed_one_is_not_begun() -> None:
     steps = Step("s1", "echo", {"text": "fail"}), Step("s2", "echo", {"text": {"from": "s1"}}, ("s1",))
     results, events, toolset = await execute(*steps)

@@ -11,7 +11,7 @@ from readahead_agents.errors import PlanInvalid
 from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.planning.plan import Plan, parse_plan
 from readahead_agents.planning.question_kind import MAX_COMPARISON_CHARS, compared_sides
-from readahead_agents.planning.repair import repair, rule_plan
+from readahead_agents.planning.repair import RULES_OF_FORM, repair, rule_plan
 from readahead_agents.planning.written_plan import read_plan
 from tests.agents.parts import step
 
@@ -197,6 +197,19 @@ def test_steps_given_in_any_order_are_put_behind_what_they_depend_on() -> None:
     plan = mended([late, {"id": "early", **ASK}])
     assert shape(plan) == [("s1", "query_rag_with_context", ()), ("s2", "generate_analysis", ("s1",))]
     assert plan.repairs == ()
+
+
+def test_two_steps_of_one_name_are_refused() -> None:
+    with pytest.raises(PlanInvalid, match="'s2'"):
+        parse_plan({"steps": [{**ASK, "id": "s2"}, ASK]}, TOOLS)
+
+
+def test_a_step_behind_one_that_was_dropped_waits_for_nothing() -> None:
+    lost = {**step("generate_summary", topic={"from": "s9"}), "id": "s1"}
+    written = parse_plan({"steps": [lost, {**ASK, "id": "s2", "depends_on": ["s1"]}]}, TOOLS)
+    plan = repair(written, QUESTION, TOOLS, 6, RULES_OF_FORM)
+    for place, each in enumerate(plan.steps):
+        assert set(each.depends_on) <= {earlier.id for earlier in plan.steps[:place]}
 
 
 def test_references_in_arguments_follow_their_steps() -> None:

@@ -162,6 +162,9 @@ async def test_a_tenant_has_a_bounded_number_of_runs_and_sees_no_others(tmp_path
 
 
 async def test_what_cannot_be_asked_is_refused_before_a_run_begins(asked: Gateway) -> None:
+    deep: dict[str, Any] = {"plan": ["query_rag_with_context"]}
+    for _ in range(70):
+        deep = {"plan": ["query_rag_with_context"], "x": deep}
     http = asked.http()
     for body, status, named in (
         ({**ASKED, "kb": "nowhere"}, 404, "nowhere"),
@@ -169,6 +172,7 @@ async def test_what_cannot_be_asked_is_refused_before_a_run_begins(asked: Gatewa
         ({**ASKED, "stream": "yes"}, 400, "stream"),
         ({**ASKED, "rout": "rag"}, 400, "rout"),
         ({**ASKED, "plan": {"steps": []}}, 400, "no steps"),
+        ({**ASKED, "plan": deep}, 400, "64 levels"),
         ({**ASKED, "plan": {"plan": ["query_rag_with_context"]}, "route": "rag"}, 400, "'rag'"),
     ):
         answer = await http.post("/v1/agent/runs", json=body)

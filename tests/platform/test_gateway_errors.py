@@ -81,7 +81,7 @@ async def test_an_unforeseen_error_tells_nothing_of_its_inside(
     async def broken(tenant: str) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(gateway.context.library, "list_files", broken)
+    monkeypatch.setattr(gateway.context.library.files, "list", broken)
     http = gateway.http()
     response = await http.get("/v1/files")
     assert response.status_code == 500

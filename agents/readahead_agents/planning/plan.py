@@ -69,7 +69,7 @@ def written_plan(data: object) -> Plan:
     Steps without an id are named by their place, s1, s2, ….
 
     Raises:
-        PlanInvalid: When it holds no list of steps, or more than `MAX_WRITTEN`.
+        PlanInvalid: When it holds no list of steps, more than `MAX_WRITTEN`, or two of one name.
     """
     if not isinstance(data, Mapping):
         raise PlanInvalid(f"A plan is an object with `steps` or `plan`, not {type(data).__name__}.")
@@ -79,6 +79,9 @@ def written_plan(data: object) -> Plan:
     if len(raw) > MAX_WRITTEN:
         raise PlanInvalid(f"The plan has {len(raw)} steps, and {MAX_WRITTEN} are the most that are read.")
     steps = tuple(_step(number, item) for number, item in enumerate(raw, start=1))
+    ids = [step.id for step in steps]
+    if twice := next((name for name in ids if ids.count(name) > 1), None):
+        raise PlanInvalid(f"Two steps of the plan are called {twice[:64]!r}; each needs a name of its own.")
     return Plan(steps, str(data.get("reasoning") or ""))
 
 

@@ -28,12 +28,13 @@ from readahead_platform.gateway.chat_service import ChatEvent
 from readahead_platform.gateway.context import GatewayContext
 from readahead_platform.gateway.dependencies import Context
 from readahead_platform.gateway.sse import event_stream, frame
+from readahead_platform.responses.nesting import BoundedBody
 from readahead_platform.routing.route import RequestedRoute
 
 router = APIRouter()
 
 
-class RunRequest(BaseModel):
+class RunRequest(BoundedBody):
     """What to find out, and how."""
 
     model_config = ConfigDict(extra="forbid")

@@ -52,12 +52,13 @@ def with_what_they_take(steps: Steps, request: Request) -> tuple[Steps, str]:
     """Steps that take the result of a step that is not there, or not before them, can't be called."""
     kept: list[Step] = []
     for step in steps:
-        if references(step.arguments) <= {earlier.id for earlier in kept}:
-            kept.append(step)
-    gone = sorted({step.tool for step in steps if step not in kept})
-    return tuple(
-        kept
-    ), f"Calls with results of steps that are not there were dropped: {', '.join(gone)}." if gone else ""
+        there = {earlier.id for earlier in kept}
+        if references(step.arguments) <= there:
+            kept.append(replace(step, depends_on=tuple(name for name in step.depends_on if name in there)))
+    ids = {step.id for step in kept}
+    gone = sorted({step.tool for step in steps if step.id not in ids})
+    told = f"Calls with results of steps that are not there were dropped: {', '.join(gone)}." if gone else ""
+    return tuple(kept), told
 
 
 def wait_for_evidence(steps: Steps, request: Request) -> tuple[Steps, str]:
