@@ -2,6 +2,7 @@
 
 RetrievalError
 ├── NotFound                 no such knowledge base, file, document, page, chunk, job or batch for this tenant
+│   ├── PageNotFound         a document that is there has no such page
 │   └── DocumentRemoved      a document that was there and was deleted: old answers may still cite it
 ├── AlreadyExists            a name that is taken
 ├── InvalidName              a name that is empty, too long or holds control characters
@@ -76,6 +77,15 @@ class DocumentRemoved(NotFound):
         self.message = f"The document {title!r} was deleted."
         self.args = (self.message,)
         self.title = title
+
+
+class PageNotFound(NotFound):
+    """A document has no such page, or none of such a range."""
+
+    def __init__(self, page: str, document: str, pages: int) -> None:
+        super().__init__("page", page)
+        self.message = f"There is no page {page} in {document}, which has {pages} {'page' if pages == 1 else 'pages'}."
+        self.args = (self.message,)
 
 
 class AlreadyExists(RetrievalError):

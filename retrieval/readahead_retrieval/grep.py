@@ -57,7 +57,8 @@ class LinePattern:
         try:
             self._compiled = re2.compile(pattern if is_regex else re2.escape(pattern), options)
         except re2.error as error:
-            message = f"The pattern {pattern!r} is no regular expression that can be run: {error}"
+            why = b"".join(error.args).decode(errors="replace")  # RE2's own words, in bytes
+            message = f"The pattern {pattern!r} is no regular expression that can be run: {why}."
             raise QueryError(message) from error
 
     def matches(self, pages: Iterable[Page], deadline: float) -> Iterator[LineMatch]:

@@ -245,3 +245,22 @@ async def test_a_page_of_a_named_document_is_read_there_alone_or_said_to_be_miss
     assert {each.document for each in read.evidence} == {"mixer-manual.pdf"}
     missing = await doc_read(context, "What does page 7 of the mixer manual say?", "7")
     assert "There is no page 7 in mixer-manual.pdf." in missing.text and not missing.covered
+
+
+async def test_a_call_with_wrong_arguments_is_told_so_in_words() -> None:
+    context = ActionContext(ScriptedLanguageModel([]), pump_kb(), SETTINGS)
+    one = await call(context, "compare", question=COMPARE, sides=["the pump"])
+    assert not one.ok and "`sides`: list should have at least 2 items" in one.text and "pydantic" not in one.text
+    other = await call(context, "kb_grep", question=QUESTION, text="12")
+    assert other.text == (
+        "kb_grep can't take these arguments: `text`: no such argument; `pattern`: field required. "
+        "It takes `question`, `pattern`."
+    )
+
+
+async def test_a_comparison_that_the_question_does_not_ask_for_is_said_to_be_dropped() -> None:
+    llm = ScriptedLanguageModel(planning([step("compare", question=QUESTION, sides=["one", "two"])], {}))
+    [made] = of(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(QUESTION)), PlanMade)
+    assert [each.tool for each in made.plan.steps] == ["query_rag_with_context"]
+    told = " ".join(made.plan.repairs)
+    assert "nothing is compared" in told and "given its sides" not in told

@@ -224,6 +224,58 @@ async def test_a_given_plan_that_no_tool_can_execute_is_refused() -> None:
         await collect(agent.run("What does the pump cost?", options=AnswerOptions(plan={"plan": ["rm"]})))
 
 
+@pytest.mark.parametrize(
+    ("question", "step_", "told"),
+    [
+        (
+            "What does the pump cost?",
+            step("compare"),
+            "Step b of `plan`: compare can't take these arguments: `sides`: ne",
+        ),
+        (
+            "What does the pump cost?",
+            step("compare", sides=["pump"]),
+            "`sides`: should be a list of 2 to 4 texts. It t",
+        ),
+        ("What does the pump cost?", step("kb_grep", text="12"), "`text`: no such argument; `pattern`: needed"),
+        ("What does the pump cost?", step("kb_grep", text="12"), "It takes `question`, `pattern`."),
+        ("What does the pump cost?", step("doc_read", page=5), "`page`: should be a text."),
+        (
+            "What does the pump cost?",
+            step("generate_summary", max_words=9),
+            "`max_words`: should be a whole number from",
+        ),
+    ],
+)
+async def test_a_given_plan_with_arguments_that_do_not_fit_is_refused_and_told_which(
+    question: str, step_: dict[str, Any], told: str
+) -> None:
+    llm = ScriptedLanguageModel([])
+    options = AnswerOptions(plan={"steps": [{"id": "b", **step_}]})
+    with pytest.raises(PlanInvalid) as refused:
+        await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(question, options=options))
+    assert told in refused.value.message and not llm.calls
+
+
+@pytest.mark.parametrize(
+    ("question", "tool", "arguments"),
+    [
+        ("Compare the pump with the mixer.", "compare", {"sides": ["the pump", "the mixer"]}),
+        ("What does page 5 say of the pump?", "doc_read", {"page": "5"}),
+        ('What is said of "24 months"?', "kb_grep", {"pattern": "24 months"}),
+    ],
+)
+async def test_a_given_plan_is_completed_with_what_the_question_tells(
+    question: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    llm = ScriptedLanguageModel(planning([], REPLIES))
+    events = await collect(
+        KnowledgeAgent(llm, pump_kb(), SETTINGS).run(question, options=AnswerOptions(plan={"plan": [tool]}))
+    )
+    [made] = of(events, PlanMade)
+    assert made.plan.steps[0].arguments == {"question": question, **arguments}
+
+
 async def test_closing_a_run_ends_every_step_and_every_completion() -> None:
     llm = ScriptedLanguageModel(planning(SIDES, REPLIES))
     async with aclosing(KnowledgeAgent(llm, pump_kb(), SETTINGS).run(ANALYSE)) as events:

@@ -151,6 +151,8 @@ async def test_lines_are_found_exactly_or_by_expression_and_in_pages(gateway: Ga
         assert "regex=true" in (await call(client, "kb_grep", pattern=r"\d+ hours"))["note"]
         assert "regex=true" not in (await call(client, "kb_grep", pattern="nowhere.*", regex=True))["note"]
         assert "'(' is no regular expression" in await refused(client, "kb_grep", pattern="(", regex=True)
+        behind = await refused(client, "kb_grep", pattern="(?<!4)1", regex=True)
+        assert behind.endswith("that can be run: invalid perl operator: (?<!.")
         assert "none of ours" in await refused(client, "kb_grep", pattern="pump", cursor="x")
 
 
@@ -171,7 +173,8 @@ async def test_reading_names_pages_that_are_not_there(gateway: Gateway, ids: dic
     async with mcp_client(gateway) as client:
         whole = await call(client, "doc_read", document_id=ids["document"])
         assert [page["page"] for page in whole["pages"]] == [1, 2, 3] and whole["next_cursor"] is None
-        assert "which has 3 pages" in await refused(client, "doc_read", document_id=ids["document"], pages="7")
+        beyond = await refused(client, "doc_read", document_id=ids["document"], pages="7")
+        assert beyond.endswith(": There is no page 7 in manual.pdf, which has 3 pages.")
         assert "cannot be read" in await refused(client, "doc_read", document_id=ids["document"], pages="five")
 
 
@@ -256,6 +259,7 @@ async def test_resources_come_in_parts_too_and_say_where_they_go_on(
     [
         ("doc_read", {"doc": "doc_1"}, "`document_id`: field required. It takes `document_id`, `pages`, `cursor`."),
         ("kb_search", {"query": "pump", "top_k": 99}, "`top_k`: input should be less than or equal to 20."),
+        ("kb_search", {"query": "pump", "topk": 2}, "`topk`: no such argument. It takes `query`, `kb`, `top_k`, "),
         ("kb_ask", {"question": "Why?", "route": "fast"}, "`route`: input should be 'auto'"),
     ],
 )

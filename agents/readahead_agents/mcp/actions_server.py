@@ -22,6 +22,7 @@ from readahead_agents.actions.query_rag_with_context import query_rag_with_conte
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext
 from readahead_agents.errors import AgentError
+from readahead_agents.mcp.strict_server import StrictServer
 from readahead_retrieval.errors import RetrievalError
 
 MAX_QUESTION_CHARS = 8000
@@ -43,7 +44,7 @@ _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_h
 
 def actions_server(context: ActionContext) -> MCPServer:
     """The server of one run. Its tools carry evidence with every result, and change nothing."""
-    server = MCPServer("readahead-actions", log_level="ERROR")
+    server = StrictServer("readahead-actions", log_level="ERROR")
 
     @server.tool(name="query_rag_with_context", annotations=_READS, structured_output=True)
     async def _query(question: Question) -> ActionResult:
@@ -76,9 +77,9 @@ def actions_server(context: ActionContext) -> MCPServer:
         return await _told(doc_read(context, question, page))
 
     @server.tool(name="kb_grep", annotations=_READS, structured_output=True)
-    async def _grep(question: Question, text: Exact) -> ActionResult:
+    async def _grep(question: Question, pattern: Exact) -> ActionResult:
         """Answers a question from passages that hold an exact text, such as a code or words in quotes."""
-        return await _told(kb_grep(context, question, text))
+        return await _told(kb_grep(context, question, pattern))
 
     _add_what_there_is(server, context)
     return server

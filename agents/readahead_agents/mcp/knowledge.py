@@ -29,7 +29,7 @@ from readahead_agents.mcp.knowledge_results import (
     source,
 )
 from readahead_retrieval import job_desk
-from readahead_retrieval.errors import NotFound, QueryError
+from readahead_retrieval.errors import PageNotFound, QueryError
 from readahead_retrieval.grep import LinePattern, grep
 from readahead_retrieval.ingest.intake import NewFile
 from readahead_retrieval.library import Library
@@ -119,7 +119,7 @@ class Knowledge:
         start, offset = _reading_position(cursor, first)
         read = await self.library.texts.visible_pages(self.tenant, document_id, start, last)
         if not read and pages is not None:
-            raise NotFound("page", f"{pages} of {document.name}, which has {document.pages} pages")
+            raise PageNotFound(pages, document.name, document.pages)
         texts, next_cursor = _bounded(document_id, read, offset)
         return DocumentPages(
             document_id=document.id,

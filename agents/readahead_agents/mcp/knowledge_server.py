@@ -15,7 +15,6 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.types import (
     INVALID_PARAMS,
-    CallToolResult,
     GetPromptResult,
     InputRequiredResult,
     ListResourcesResult,
@@ -23,10 +22,9 @@ from mcp.types import (
     Resource,
     ToolAnnotations,
 )
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from readahead_agents.errors import AgentError
-from readahead_agents.mcp.argument_errors import told
 from readahead_agents.mcp.asking import AskedRoute
 from readahead_agents.mcp.knowledge import Knowledge
 from readahead_agents.mcp.knowledge_prompts import add_prompts
@@ -40,6 +38,7 @@ from readahead_agents.mcp.knowledge_results import (
     Passages,
     Removed,
 )
+from readahead_agents.mcp.strict_server import StrictServer
 from readahead_retrieval.errors import NotFound, QueryError, RetrievalError
 from readahead_retrieval.grep import MAX_PATTERN_CHARS
 
@@ -79,9 +78,9 @@ def knowledge_server(caller: Caller, *, version: str, writes: bool) -> MCPServer
     return server
 
 
-class _KnowledgeServer(MCPServer):
+class _KnowledgeServer(StrictServer):
     """Lists the caller's knowledge bases as resources, as the SDK lists only what is the same for everyone, and all at
-    once; and says what is wrong with the arguments of a prompt or a tool."""
+    once; and says what is wrong with the arguments of a prompt."""
 
     def __init__(self, caller: Caller, version: str) -> None:
         super().__init__(
@@ -105,18 +104,6 @@ class _KnowledgeServer(MCPServer):
         if missing := [each for each in needed if each not in (arguments or {})]:
             raise MCPError(INVALID_PARAMS, f"The prompt {name!r} needs {', '.join(map(repr, missing))}.")
         return await super().get_prompt(name, arguments, context)
-
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Says in words which argument is wrong, where the SDK would hand on the validator's text."""
-        try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            if not isinstance(error.__cause__, ValidationError):
-                raise
-            schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
-            raise ToolError(told(name, list(schemas[name]["properties"]), error.__cause__)) from error
 
     async def _handle_list_resources(
         self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None

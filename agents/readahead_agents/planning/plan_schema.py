@@ -96,6 +96,19 @@ def literal_arguments(tool: ToolSpec) -> dict[str, dict[str, Any]]:
     return {name: schema for name, schema in bounded.items() if schema is not None}
 
 
+_IN_WORDS = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """What an argument that a plan may write out has to be."""
+    if "enum" in schema or "const" in schema:
+        return f"one of {', '.join(map(str, schema.get('enum', [schema.get('const')])))}"
+    if schema["type"] == "array":
+        return f"a list of {schema['minItems']} to {schema['maxItems']} texts"
+    low, high = schema.get("minimum"), schema.get("maximum")
+    return f"{_IN_WORDS[schema['type']]}{'' if low is None or high is None else f' from {low} to {high}'}"
+
+
 def _step_schema(tool: ToolSpec, ids: Sequence[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"tool": {"const": tool.name}}
     required = set(tool.input_schema.get("required", []))

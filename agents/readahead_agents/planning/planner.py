@@ -14,6 +14,8 @@ from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.planning.plan import Plan, parse_plan
 from readahead_agents.planning.plan_schema import can_be_planned, literal_arguments, plan_schema, takes_result
 from readahead_agents.planning.repair import RULES_OF_FORM, repair, rule_plan
+from readahead_agents.planning.rules.request import Request
+from readahead_agents.planning.rules.tools import why_not_callable
 from readahead_agents.planning.written_plan import read_plan
 from readahead_agents.prompts import prompt
 from readahead_agents.settings import AgentSettings
@@ -67,9 +69,13 @@ class Planner:
         """Somebody's own plan for the question, in our shape or the book's, made executable.
 
         Raises:
-            PlanInvalid: No step of it can be executed with the tools there are.
+            PlanInvalid: No step of it can be executed with the tools there are, or one can't be with its arguments.
         """
         written = parse_plan(plan, self._tools)
+        request = Request(question, {tool.name: tool for tool in self._tools}, self._settings.max_steps)
+        for step in written.steps:
+            if why_not := why_not_callable(step, request):
+                raise PlanInvalid(f"Step {step.id} of `plan`: {why_not}")
         mended = repair(written, question, self._tools, self._settings.max_steps, RULES_OF_FORM)
         if not mended.steps:
             raise PlanInvalid("No step of `plan` can be executed: each takes the result of a step that is not there.")

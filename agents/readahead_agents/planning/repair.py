@@ -18,7 +18,12 @@ from readahead_agents.planning.rules.order import (
 )
 from readahead_agents.planning.rules.places import as_it_stands, nothing_invented
 from readahead_agents.planning.rules.request import Request, Rule
-from readahead_agents.planning.rules.tools import complete_arguments, known_tools, others_on_purpose
+from readahead_agents.planning.rules.tools import (
+    complete_arguments,
+    known_tools,
+    others_on_purpose,
+    with_what_they_need,
+)
 from readahead_agents.planning.rules.topic import evidence_first, no_repeats, on_topic, read_ahead, what_was_asked
 
 RULES: tuple[Rule, ...] = (
@@ -30,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     no_repeats,
     complete_arguments,
     comparing_steps,
+    with_what_they_need,
     evidence_first,
     as_it_stands,
     what_was_asked,

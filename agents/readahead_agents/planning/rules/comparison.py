@@ -18,9 +18,12 @@ def comparing_steps(steps: Steps, request: Request) -> tuple[Steps, str]:
     if COMPARE not in request.tools:
         return steps, ""
     sides = compared_sides(request.question)
-    mended = _analysed(steps, request) if sides is None else _compared(steps, request, sides)
-    changed = mended != steps
-    return mended, "The comparison was given its sides, and what only repeats it was dropped." if changed else ""
+    if sides is None:
+        mended, change = _analysed(steps, request), "The question names no sides, so nothing is compared."
+    else:
+        mended = _compared(steps, request, sides)
+        change = "The comparison was given its sides, and what only repeats it was dropped."
+    return mended, change if mended != steps else ""
 
 
 def _analysed(steps: Steps, request: Request) -> Steps:

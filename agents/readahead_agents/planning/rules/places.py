@@ -12,7 +12,7 @@ from readahead_agents.planning.rules.request import Request, Steps, asked_by
 
 _QUOTED = re.compile(r"[\"“„«「『]([^\"“”„«»「」『』]{2,120})[\"”“»」』]")
 _CODE = re.compile(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Z])[A-Z0-9](?:[A-Z0-9]|[-_/.](?=[A-Z0-9])){3,30}(?![\w-])")
-_ARGUMENT = {READ: "page", GREP: "text"}
+_ARGUMENT = {READ: "page", GREP: "pattern"}
 
 
 def text_asked(question: str) -> str | None:

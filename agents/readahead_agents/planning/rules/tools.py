@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from readahead_agents.planning.plan import Step
-from readahead_agents.planning.plan_schema import fits, fitting
+from readahead_agents.mcp.argument_errors import of_names, told
+from readahead_agents.named_places import page_asked
+from readahead_agents.planning.action_names import COMPARE, GREP, READ
+from readahead_agents.planning.plan import EARLIER, Step, is_reference
+from readahead_agents.planning.plan_schema import fits, fitting, in_words, literal_arguments
+from readahead_agents.planning.question_kind import compared_sides
+from readahead_agents.planning.rules.places import text_asked
 from readahead_agents.planning.rules.request import Request, Steps, is_own, singular
 
 
@@ -34,18 +40,70 @@ def _on_purpose(step: Step, request: Request, asked: frozenset[str]) -> bool:
 
 
 def complete_arguments(steps: Steps, request: Request) -> tuple[Steps, str]:
-    """Texts that a tool needs and the plan leaves out are the question; arguments that no tool takes go."""
+    """What a tool needs and the plan leaves out is what the question tells of it; arguments that no tool takes go."""
     mended = tuple(replace(step, arguments=_arguments(step, request)) for step in steps)
     changed = [step.tool for step, new in zip(steps, mended, strict=True) if step.arguments != new.arguments]
     return mended, f"Arguments were completed for {', '.join(dict.fromkeys(changed))}." if changed else ""
 
 
+def with_what_they_need(steps: Steps, request: Request) -> tuple[Steps, str]:
+    """Steps that lack an argument which the question does not tell can't be called."""
+    kept = tuple(step for step in steps if not is_own(step, request) or not _lacking(step, request))
+    gone = sorted({step.tool for step in steps if step not in kept})
+    return kept, f"Calls without an argument that they need were dropped: {', '.join(gone)}." if gone else ""
+
+
+def why_not_callable(step: Step, request: Request) -> str:
+    """Of a step of ours as somebody wrote it: what it can't be called with or without, as far as the question does not
+    tell it; empty where nothing is wrong."""
+    if step.tool not in request.tools or not is_own(step, request):
+        return ""
+    tool = request.tools[step.tool]
+    takes, kinds = tool.input_schema.get("properties", {}), literal_arguments(tool)
+    fit = fitting(step.arguments, tool)
+    unfit = [name for name, value in step.arguments.items() if name not in fit and not is_reference(value) and value]
+    completed = replace(step, arguments=_arguments(step, request))
+    needed = [name for name in _lacking(completed, request) if name not in unfit]
+    unknown = of_names([*takes, *step.arguments], takes, ())
+    wrong = [*unknown, *(f"`{name}`: should be {in_words(kinds[name])}" for name in unfit)]
+    wrong += [f"`{name}`: needed, and the question does not tell it" for name in needed]
+    return told(step.tool, [name for name in takes if name != EARLIER], wrong) if wrong else ""
+
+
 def _arguments(step: Step, request: Request) -> dict[str, Any]:
     if not is_own(step, request):
         return step.arguments
-    schema = request.tools[step.tool].input_schema
-    properties: dict[str, Any] = schema.get("properties", {})
+    properties: dict[str, Any] = request.tools[step.tool].input_schema.get("properties", {})
     written = fitting(step.arguments, request.tools[step.tool])
     given = {name: value for name, value in written.items() if name in properties and value not in ("", None)}
-    texts = [name for name in schema.get("required", []) if properties.get(name, {}).get("type") == "string"]
-    return {name: request.question for name in texts if name not in given} | given
+    return {name: value for name in _required(step, request) if (value := _asked(step, name, request))} | given
+
+
+def _asked(step: Step, name: str, request: Request) -> Any:
+    """What the question tells of an argument; None where that is nothing."""
+    told_by = _TOLD_BY.get((step.tool, name))
+    if told_by is not None:
+        return told_by(request.question)
+    properties = request.tools[step.tool].input_schema.get("properties", {})
+    return request.question if properties.get(name, {}).get("type") == "string" else None
+
+
+def _sides(question: str) -> list[str] | None:
+    sides = compared_sides(question)
+    return None if sides is None else list(sides)
+
+
+_TOLD_BY: dict[tuple[str, str], Callable[[str], Any]] = {
+    (READ, "page"): page_asked,
+    (GREP, "pattern"): text_asked,
+    (COMPARE, "sides"): _sides,
+}
+"""What a question tells of arguments, other than all of it."""
+
+
+def _required(step: Step, request: Request) -> list[str]:
+    return list(request.tools[step.tool].input_schema.get("required", []))
+
+
+def _lacking(step: Step, request: Request) -> list[str]:
+    return [name for name in _required(step, request) if name not in step.arguments]
