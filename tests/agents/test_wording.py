@@ -48,6 +48,13 @@ async def test_a_korean_question_is_quoted_and_refused_in_korean(route: str) -> 
         assert not [word for word in SAID_BY_US if word in " ".join([said.answer, *said.notes]).lower()]
 
 
+@pytest.mark.parametrize("route", ["rag", "cag", "agent"])
+async def test_what_the_model_was_asked_and_denied_is_told_of_the_passages_found_alone(route: str) -> None:
+    denied = await answered(route, "목공방은 작년에 누가 어디서 왜 옮겼나요?", floor=0.0)
+    assert denied.answer == "찾은 구절에는 이 내용이 나오지 않습니다. 가장 가까운 쪽: ko.pdf, 1쪽."
+    assert not denied.covered
+
+
 @pytest.mark.parametrize(
     ("question", "wording"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 
 from readahead_agents.answering.grounded import grounded_answer
 from readahead_agents.answering.packing import PackedPrompt, PromptParts, pack
-from readahead_agents.answering.passages import where
+from readahead_agents.answering.passages import nearest_pages
 from readahead_agents.answering.second_look import is_covered
 from readahead_agents.answering.statements import Near, near_of
 from readahead_agents.answering.wording import wording_of
@@ -24,9 +24,6 @@ from readahead_agents.prompts import prompt
 from readahead_agents.run_limits import NO_LIMITS, RunLimits
 from readahead_agents.settings import AgentSettings
 from readahead_retrieval.types import Evidence
-
-NEAREST = 3
-"""Pages named as a hint when the documents do not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +149,24 @@ def system_text(history: Sequence[Message]) -> str:
 
 
 def not_covered(
-    source: EvidenceSource, question: str, evidence: Sequence[Evidence], usage: TokenUsage | None = None
+    source: EvidenceSource,
+    question: str,
+    evidence: Sequence[Evidence],
+    usage: TokenUsage | None = None,
+    *,
+    is_near: bool = False,
 ) -> tuple[EvidenceFound, Token, Answered]:
-    """The answer when the documents do not hold one, with the nearest pages as a hint, or what the named one lacks."""
+    """The answer when the documents do not hold one, with the nearest pages as a hint, or what the named one lacks.
+
+    Args:
+        is_near: Whether the evidence bears on the question. Then it is said of it alone that it does not tell.
+    """
     wording = wording_of(question)
-    text = wording.not_covered.format(kb=source.name)
+    text = wording.not_told if is_near else wording.not_covered.format(kb=source.name)
     if missing := source.missing_page(question):
         document, page = missing
         text += f" {wording.no_page.format(document=document, page=page)}"
-    elif nearest := list(dict.fromkeys(where(passage, wording) for passage in evidence))[:NEAREST]:
-        text += f" {wording.nearest.format(pages='; '.join(nearest))}"
+    elif nearest := nearest_pages(evidence, wording):
+        text += f" {nearest}"
     answered = Answered(text, (), usage or TokenUsage(), "stop", covered=False)
     return EvidenceFound(tuple(evidence)), Token(text), answered

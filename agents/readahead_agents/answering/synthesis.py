@@ -214,8 +214,9 @@ class Synthesis:
         """No step came to a text: the documents do not answer, or, where steps failed, the best passage speaks."""
         failed = any(step.result is None for step in results)
         if not failed or not self.source.covers(question, found):
-            seen = merge_evidence([step.result.evidence for step in results if step.result is not None])
-            for told in not_covered(self.source, question, seen or found):
+            seen = merge_evidence([step.result.evidence for step in results if step.result is not None]) or found
+            is_near = self.source.covers(question, seen)
+            for told in not_covered(self.source, question, seen, is_near=is_near):
                 yield told
             return
         wording, near = wording_of(question), await near_of(self.source, question, found)
