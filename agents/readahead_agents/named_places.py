@@ -25,11 +25,6 @@ def page_asked(question: str) -> str | None:
     return named.pop() if len(named) == 1 and not _PAGES.search(question) else None
 
 
-def names_place(question: str) -> bool:
-    """Whether a question may name a page or a file: only then it matters what the documents are called."""
-    return page_asked(question) is not None or names_file(question)
-
-
 def names_file(question: str) -> bool:
     """Whether a question has a file's name, be there such a file or not."""
     return _FILE.search(question) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from readahead_agents.named_places import beside_files, named_documents, named_files, names_file, names_place
+from readahead_agents.named_places import beside_files, named_documents, named_files, names_file, page_asked
 
 NAMES = {
     "a": "boiler-manual.pdf",
@@ -34,7 +34,6 @@ NAMES = {
     ],
 )
 def test_a_document_is_named_by_its_file_name_or_by_enough_words_of_it(question: str, named: str) -> None:
-    assert names_place(question)
     assert "".join(named_documents(question, NAMES)) == named
 
 
@@ -50,6 +49,6 @@ def test_words_that_tell_all_documents_alike_name_none() -> None:
     assert named_documents("What does page 2 of the annual report of the west say?", parts) == ("b",)
 
 
-def test_a_question_that_names_no_place_needs_no_names_of_documents() -> None:
-    assert not names_place("How many pages has the travel policy?")
+def test_what_is_asked_beside_the_names_of_files_is_told_apart() -> None:
+    assert page_asked("How many pages has the travel policy?") is None
     assert beside_files("Summarise a.pdf and B.pdf.", ["a.pdf", "b.pdf"]).split() == ["Summarise", "and", "."]

@@ -48,3 +48,9 @@ async def test_a_page_or_a_file_that_is_named_is_what_a_search_gives(tmp_path: P
         assert {each.document_id for each in await only.search("Summarise travel-and-expense-policy.pdf.")} <= {
             of_manual.id
         }
+
+        follow_up = "And on page 3?"
+        whole = f"What does page 2 of the travel policy say? {follow_up}"
+        leaning = LibrarySource(library, TENANT, kb, 0.85, standalone={follow_up: whole})
+        for query in (whole, follow_up):
+            assert {(each.document_id, each.page) for each in await leaning.search(query)} == {(of_policy.id, 3)}

@@ -10,7 +10,6 @@ from readahead_agents.named_places import (
     named_documents,
     named_files,
     names_file,
-    names_place,
     page_asked,
 )
 from readahead_platform.gateway.selection import EVERYTHING, Selection
@@ -57,14 +56,20 @@ class LibrarySource:
         documents = self.selection.document_ids
         if documents is not None and not documents:
             return []
-        if names_place(query) and (names := await self._names()):
-            if (page := page_asked(query)) is not None:
+        page = self._page_of(query)
+        if (page is not None or names_file(query)) and (names := await self._names()):
+            if page is not None:
                 return await self.on_page(page, query)
             if files := named_files(query, names):
                 documents = files
                 if not key_terms(beside_files(query, [names[key] for key in files])):
                     return await self.library.passages.throughout(self.tenant, self.kb.id, files)
         return self.selection.kept(await self.library.search(self.tenant, self.kb.id, query, top_k, documents))
+
+    def _page_of(self, query: str) -> str | None:
+        """That of the question itself, where turns before it stand in the query."""
+        asked = next((question for question, whole in self.standalone.items() if whole == query), query)
+        return page_asked(asked) or page_asked(query)
 
     def only(self, document_id: str) -> LibrarySource:
         """The same, of one document."""
