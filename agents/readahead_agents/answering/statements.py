@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from readahead_agents.answering.kinds import Kind, asked_kind
+from readahead_agents.answering.subject import Subject
 from readahead_agents.answering.units import QuestionTerms, Unit, in_forms_of
 from readahead_agents.answering.units import statements as statements_of
 from readahead_agents.evidence import EvidenceSource
@@ -108,7 +109,8 @@ def ranked(question: str, passages: Sequence[Evidence], near: Near = NOT_COMPARE
 
     The score is the share of the question's key terms, by their weight, in the statement and, counted less, in the
     headings over it, plus its cosine with the question; times what the statement says beyond the question; more where
-    it has some of the kind that is asked for; less for length, for the passage's rank and for lines of contents.
+    it has some of the kind that is asked for; less for another subject, for length, for the passage's rank and for
+    lines of contents.
     """
     return _without_overlaps(_scored(question, passages, near))
 
@@ -134,12 +136,15 @@ class _Asked:
     """The weight of all terms."""
     figure: _AskedFigure | None
     kind: Kind | None
+    subject: Subject | None
 
     @classmethod
     def of(cls, question: str, found: Sequence[Unit]) -> Self:
         terms = QuestionTerms.of(question, found)
         figure = _AskedFigure.of(question) if asks_number(question) else None
-        return cls(terms, terms.weight(terms.asked, terms.asked) or 1.0, figure, asked_kind(question))
+        return cls(
+            terms, terms.weight(terms.asked, terms.asked) or 1.0, figure, asked_kind(question), Subject.of(question)
+        )
 
     def score(self, unit: Unit, cosine: float) -> float:
         held = self.terms.weight(self.terms.asked, unit.said, unit.context) / self.whole
@@ -150,7 +155,10 @@ class _Asked:
         new = len(unit.said - self.terms.asked)
         length: float = (len(unit.said) + 6) ** LENGTH_POWER
         kind = self.kind.weight(unit.text) if self.kind is not None else 1.0
-        return (held + cosine) * kind * (new + 0.5) / (new + NEW_TERMS) / length / (1 + RANK_PENALTY * unit.rank)
+        subject = self.subject.weight(unit) if self.subject is not None else 1.0
+        return (
+            (held + cosine) * kind * subject * (new + 0.5) / (new + NEW_TERMS) / length / (1 + RANK_PENALTY * unit.rank)
+        )
 
 
 def _without_overlaps(statements: Sequence[Statement]) -> Iterator[Statement]:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from readahead_agents.answering.assertions import assertions
 from readahead_agents.answering.denial import denies, denies_alike
 from readahead_agents.answering.figures import NUMBERING, counts, measures, numbers
+from readahead_agents.answering.kinds import tells_another_figure
 from readahead_agents.answering.named import Known, Name, bears_label, contradicts, labels, proper
 from readahead_agents.answering.pairs import Pairs, told_terms
 from readahead_agents.answering.rows import is_row
+from readahead_agents.answering.subject import Subject
 from readahead_agents.answering.together import excludes_more, mixes, stumbles
 from readahead_agents.answering.units import QuestionTerms, Unit, clauses, coordinated, halves, in_forms_of
 from readahead_agents.answering.verdict import Judged, Verdict
@@ -61,6 +63,7 @@ class Judge:
         self._asks_fact = not asks_for_summary(question) and not asks_for_analysis(question)
         self._asks_one_fact = self._asks_fact and not halves(question)
         self._missing = Known(passages).missing(question)
+        self._subject = self._told_subject() if self._asks_fact else None
 
     async def judge(self, sentence: str) -> Judged:
         """Judges one sentence. Raises nothing: a source that cannot compare by meaning compares by words."""
@@ -71,7 +74,8 @@ class Judge:
         if not new and not figures:
             is_short = len(said_terms(sentence)) <= MAX_GLUE_TERMS
             return Judged(Verdict.GLUE if is_short and not _takes_sides(sentence) else Verdict.ECHO)
-        if any(name.shown in sentence for name in self._missing):
+        tells_another = self._asks_fact and tells_another_figure(self._question, sentence)
+        if tells_another or any(name.shown in sentence for name in self._missing):
             return Judged(Verdict.UNSUPPORTED)
         citations = await self._source.cite(sentence, self._passages)
         supporting = tuple(c for c in citations if self._supports(c, sentence, new, figures))
@@ -89,7 +93,12 @@ class Judge:
         if not measures(sentence) <= around | self._said_in_question or not self._is_all_there(sentence, quote, around):
             return False
         named = labels(sentence) or labels(self._question)
-        anchors = [anchor for anchor in self._anchors(citation) if self._is_of_named(anchor, named)]
+        subjects = [subject for subject in (self._subject, Subject.of(sentence)) if subject is not None]
+        anchors = [
+            anchor
+            for anchor in self._anchors(citation)
+            if self._is_of_named(anchor, named) and not any(subject.is_not_of(anchor) for subject in subjects)
+        ]
         told = said_terms(quote).union(inflected_terms(self._question, quote), *(a.context for a in anchors))
         held = new & told
         if len(held) < MIN_NEW_HELD * len(new) or not self._bears_on_question(told | said_terms(sentence)):
@@ -143,6 +152,11 @@ class Judge:
         if not said_terms(" ".join(proper(sentence))) <= around:
             return False
         return counts(sentence) <= counts(quote) | numbers(quote)
+
+    def _told_subject(self) -> Subject | None:
+        """That of the question, where a statement is about it; else what is asked may be told of its parts."""
+        subject = Subject.of(self._question)
+        return subject if subject is not None and any(map(subject.is_of, self._units)) else None
 
     def _is_of_named(self, anchor: Unit, named: Sequence[Name]) -> bool:
         """Whether a clause or row is of what bears the asked label: by itself, or by what stands before it."""
