@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import pytest
 
 from readahead_agents.answering.answer import answer
@@ -74,3 +77,37 @@ def test_a_korean_question_is_parted_behind_verbs_alone(question: str, parts: in
 def test_a_korean_refusal_is_told_from_an_answer(said: str) -> None:
     assert declines(said)
     assert not declines(WORKSHOP)
+
+
+@dataclass
+class Likening(FixedEvidenceSource):
+    """Finds every statement as near to every question."""
+
+    cosine: float = 0.6
+
+    async def nearness(self, question: str, texts: Sequence[str]) -> list[float]:
+        return [self.cosine] * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "cosine", "doubtful"),
+    [
+        ("How many gulls are there in the harbour?", "The gulls of the harbour rest on the wall at noon.", 0.6, True),
+        ("How many gulls are there in the harbour?", "The gulls of the harbour rest on the wall at noon.", 0.8, False),
+        ("How many gulls are there in the harbour?", "There are seven gulls of the harbour on the wall.", 0.6, False),
+        ("Who feeds the gulls of the old harbour at noon?", "The gulls of the harbour rest at noon.", 0.6, True),
+        (
+            "Who feeds the gulls of the old harbour at noon?",
+            "The gulls of the harbour rest at noon by Ines Calloway.",
+            0.6,
+            False,
+        ),
+        ("Who feeds the gulls of the old harbour at noon?", "The gulls of the harbour rest at noon.", 0.7, False),
+    ],
+)
+async def test_a_quotation_without_what_is_asked_for_comes_with_a_doubt_unless_it_is_near(
+    question: str, text: str, cosine: float, doubtful: bool
+) -> None:
+    source = Likening([passage("harbour.pdf", 1, text)], floor=0.0, cosine=cosine)
+    last = await answered("Bananas are yellow.", source, question)
+    assert last.answer.startswith("The documents may not answer this." if doubtful else "Quoted from")
