@@ -76,6 +76,23 @@ def test_the_statement_about_the_subject_is_quoted(question: str, said: str) -> 
     assert said in best_units(question, found)[0].text
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "another"),
+    [
+        ("이사장은 거듭 맡을 수 있나요?", "②소장은 이사장이 임명하고, 한 번 거듭 맡을 수 있다.", True),
+        ("이사장은 어떻게 물러나나요?", "④이사장의 뜻이 다를 때에는 위원회는 물러나게 한다.", False),  # begins with it
+        ("예산안은 언제까지 내나요?", "관청은 예산안을 구월까지 낸다.", False),  # what is done to it
+        ("책은 며칠 동안 빌리나요?", "회원은 14일 동안 빌린다.", False),  # nothing in it misleads
+        ("휴관일은 언제인가요?", "제5조(휴관일) 도서관은 휴관일인 월요일에 쉰다.", False),
+        ("의장은 누구인가요?", "소장은 회의의 의장이 된다.", False),
+    ],
+)
+def test_a_statement_about_another_is_told_by_its_topic(question: str, text: str, another: bool) -> None:
+    [unit] = best_units(question, [passage("ko.pdf", 1, text)])
+    subject = Subject.of(question)
+    assert (subject is not None and subject.is_not_of(unit)) == another
+
+
 async def test_a_statement_about_another_is_neither_an_answer_nor_quoted_as_one() -> None:
     said = await answered("이사장은 거듭 맡을 수 있나요?", "이사장은 한 번 거듭 맡을 수 있다.", CHIEF)
     assert said.quoted and said.answer.startswith("문서에 이 질문의 답이 없을 수 있습니다.")

@@ -26,12 +26,17 @@ _OWNED = re.compile(r"([가-힣A-Za-z0-9]+)의\s+([가-힣]+)\W*$")
 _BREAK = re.compile(r"[^\w\s]")
 # "평일에는" says where and when; what says of a noun which one it is ("정하는", "받은") is a verb
 _NO_TOPIC = re.compile(
-    r".*(?:에|에서|에게|으로|까지|부터|하|되)[는가]|(?:누구|누|무엇|무어|언제|어디|얼마|몇[가-힣]*)[은는이가]"
+    r".*(?:에|에서|에게|으로|까지|부터|하|되|려|쓰)[는가]|(?:누구|누|무엇|무어|언제|어디|얼마|몇[가-힣]*)[은는이가]"
     r"|(?:.*[가-힣])?(?:받|얻|같|않|많|높|낮|늦|죽|남|적|넘|맡|찾|읽|앉|입|작|넓|좋|깊)은"
 )
 # what bears another particle, or an ending, belongs to no noun behind it
 _BEARS = re.compile(r".*(?:[을를에로은는도만고면며여서한할된될인]|까지|부터|에서)")
 _ARTICLE = re.compile(r"제\s?\d+조(?:의\s?\d+)?\s*(?:\(([^)]*)\))?")
+_NUMBERING = re.compile(r"^(?:\s*제\s?\d+조(?:의\s?\d+)?\s*(?:\([^)]*\))?)?[\W\d]*")
+_WHO = re.compile(r"누구")
+"""The person asked for may be what the answer is about."""
+_COMPARED = 2
+"""Syllables of a Korean word that the words of a question are found by."""
 _FIRST, _LAST_CONSONANTS = 0xAC00, 28
 
 
@@ -45,6 +50,8 @@ class Subject:
     @classmethod
     def of(cls, question: str) -> Self | None:
         """None where no particle tells, as in other languages, and for an article by its number."""
+        if _WHO.search(question):
+            return None
         asked = _POLITE.sub("", _OPENING.sub("", question))
         found = next(_topics(asked, "은는"), None) or next(_topics(asked, "이가"), None)
         if found is None and (owned := _OWNED.search(asked)) is not None:
@@ -54,7 +61,7 @@ class Subject:
     def weight(self, unit: Unit) -> float:
         """What a statement counts, by whether it is about this."""
         topics = [] if is_row(unit.text) else list(_topics(unit.text, "은는"))
-        if not topics or _are_of(self.owner, topics):
+        if not topics or _are_of(self.owner, topics) or not self._is_misleading(unit.text):
             return 1.0
         if not self._is_over(unit):
             return OF_ANOTHER
@@ -70,14 +77,23 @@ class Subject:
         """Whether the statement is about another."""
         return self.weight(unit) == OF_ANOTHER
 
+    def _is_misleading(self, text: str) -> bool:
+        """Whether a text has a word like it, in another place than the first or an object's, which a question may put
+        first too. What has none answers by its other words, or not at all."""
+        words = _WORD.findall(_NUMBERING.sub("", text))
+        is_object = any(word.startswith(self.owner) and word[-1] in "을를" for word in words)
+        is_first = bool(words) and words[0].startswith(self.owner)
+        return not (is_object or is_first) and any(word.startswith(self.owner[:_COMPARED]) for word in words)
+
     def _is_over(self, unit: Unit) -> bool:
         """Whether the article that the statement stands in, or a heading over it, is about this."""
         if any(word.startswith(self.owner) for word in _WORD.findall(unit.passage.heading)):
             return True
         text = unit.passage.text[: unit.end]
-        article = next(iter(reversed(list(_ARTICLE.finditer(text, 0, unit.start + 1)))), None)
-        if article is None:
+        articles = [match for match in _ARTICLE.finditer(text) if match.start() <= unit.start]
+        if not articles:
             return False
+        article = articles[-1]
         opening = next(_topics(text[article.end() :], "은는"), [])
         return _are_of(self.owner, [opening, _WORD.findall(article.group(1) or "")])
 
