@@ -15,6 +15,7 @@ from readahead_retrieval.embedding import Vectors
 from readahead_retrieval.errors import IndexDamaged
 from readahead_retrieval.index import part
 from readahead_retrieval.index.generation import Entry, Generation, GenerationWriter
+from readahead_retrieval.owners import owners_of
 
 DIMENSION = 32
 MODEL = "model-1"
@@ -216,3 +217,14 @@ def test_searches_beside_additions_and_removals_see_one_generation_whole(tmp_pat
             done.set()
         assert all(asked.result() >= 50 for asked in searches)
     assert len(seen) > 3
+
+
+def test_an_index_knows_whose_each_of_its_passages_is_through_layers(tmp_path: Path) -> None:
+    first = published(tmp_path / "g0", by_id(1, mixture(30, seed=2)))
+    second = published(tmp_path / "g1", by_id(900, mixture(3, seed=4)), base=first, removed=[5, 6])
+    third = published(tmp_path / "g2", by_id(100, mixture(3, seed=5)), base=second, removed=[901, 7])
+    held = [*range(1, 5), *range(8, 31), 100, 101, 102, 900, 902]
+    assert third.owners().equals(owners_of((i, entry(i).document_id) for i in held))
+    given_again = owners_of((i, "doc_newer" if i == 30 else entry(i).document_id) for i in held)
+    assert given_again.contradicts(third.owners())
+    assert not owners_of((i, entry(i).document_id) for i in held[10:]).contradicts(third.owners())

@@ -11,7 +11,8 @@ import msgspec
 from readahead_retrieval.errors import IndexDamaged
 from readahead_retrieval.index.analysis import VERSION as ANALYSIS_VERSION
 
-FORMAT = 2
+FORMAT = 3
+"""2 named no owners of its ids, and may hold deleted texts under ids that were given again."""
 FILE_NAME = "manifest.json"
 READERS = 4
 

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from readahead_retrieval.errors import IndexDamaged
 from readahead_retrieval.index.analysis import terms
 from readahead_retrieval.index.generation import Generation
+from readahead_retrieval.owners import Owners
 from readahead_retrieval.store import chunks
 from readahead_retrieval.store.chunks import IndexedChunk
 from readahead_retrieval.store.codec import decode_vectors
@@ -19,17 +20,19 @@ ROUNDING = 0.01
 """Of cosines by vectors that an index keeps in bytes."""
 
 
-async def prove(session: AsyncSession, generation: Generation, new: Sequence[str]) -> None:
-    """Counts, and asks each engine for a passage of each new document.
+async def prove(session: AsyncSession, generation: Generation, wanted: Owners, new: Sequence[str]) -> None:
+    """Counts, compares whose each passage is, and asks each engine for a passage of each new document.
 
     Raises:
-        IndexDamaged: when the database's chunks, the vectors and the lexical entries are not as many, or a new
-            document is not found by its own words.
+        IndexDamaged: when the chunks that are wanted, the vectors and the lexical entries are not as many, a passage
+            stands for another document's, or a new document is not found by its own words.
     """
-    expected = await chunks.count(session, generation.manifest.kb_id, generation.manifest.embedding_model)
+    expected = len(wanted.ids)
     found = (generation.manifest.chunks, generation.dense.count, generation.lexical.count)
     if found != (expected, expected, expected):
         raise IndexDamaged(f"{expected} chunks became {found} (written, vectors, entries).")
+    if not await asyncio.to_thread(lambda: generation.owners().equals(wanted)):
+        raise IndexDamaged("Passages were indexed as those of other documents.")
     for document_id in new:
         probe = await chunks.middle(session, document_id)
         if not await asyncio.to_thread(_finds, generation, probe):

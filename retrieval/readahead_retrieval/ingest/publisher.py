@@ -12,14 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from readahead_retrieval.embedding import Embedder
 from readahead_retrieval.errors import DocumentError, IndexDamaged
-from readahead_retrieval.index.dense import LayeredIndex
 from readahead_retrieval.index.generation import Generation
-from readahead_retrieval.index.part import Ids
 from readahead_retrieval.index.shelf import Shelf
 from readahead_retrieval.ingest.changes import Changes
 from readahead_retrieval.ingest.endurance import RETRY_S, outlasting
 from readahead_retrieval.ingest.failure import failure
 from readahead_retrieval.ingest.proof import prove
+from readahead_retrieval.owners import Owners
 from readahead_retrieval.store import (
     attachments,
     chunks,
@@ -170,7 +169,8 @@ class Publisher:
                 await self._publish_nothing(kb_id)
                 return
             dimension = await chunks.dimension(session, kb_id, model)
-            base, added, removed = await self._changed(session, kb_id, model)
+            wanted = await index_changes.wanted(session, kb_id, model)
+            base, added, removed = await self._changed(kb_id, model, wanted)
             async with building(self._workshop, folder, kb_id, model, dimension, base) as index:
                 await index.remove(removed)
                 async for batch in index_changes.load(session, added):
@@ -178,7 +178,7 @@ class Publisher:
                 sha256 = await index.publish()
             generation = await asyncio.to_thread(Generation.open, folder, sha256)
             new = [i for i, state in held.items() if state is DocumentState.INDEXING]
-            await prove(session, generation, new)
+            await prove(session, generation, wanted, new)
         await self._commit(kb_id, generation, sha256, list(held))
         if model != self._embedder.model_id:
             log.warning(
@@ -189,21 +189,17 @@ class Publisher:
         """Whose vectors the next generation holds."""
         return await documents.serving_model(session, kb_id, self._embedder.model_id)
 
-    async def _changed(
-        self, session: AsyncSession, kb_id: str, model: str
-    ) -> tuple[Generation | None, list[int], list[int]]:
+    async def _changed(self, kb_id: str, model: str, wanted: Owners) -> tuple[Generation | None, list[int], list[int]]:
         """The generation to build upon, and the ids of chunks to add to it and to take from it."""
-        wanted = await index_changes.chunk_ids(session, kb_id, model)
         try:
             base = await self._shelf.current(kb_id)
         except IndexDamaged:
             base = None
-        if base is None:
-            return None, wanted.tolist(), []
-        added, removed = await asyncio.to_thread(_differing, wanted, base.dense)
-        if base.extends_to(kb_id, model, len(added), len(removed)):
-            return base, added, removed
-        return None, wanted.tolist(), []
+        if base is not None:
+            added, removed, agree = await asyncio.to_thread(_compared, wanted, base)
+            if agree and base.extends_to(kb_id, model, len(added), len(removed)):
+                return base, added, removed
+        return None, wanted.ids.tolist(), []
 
     async def _commit(self, kb_id: str, generation: Generation, sha256: str, held: list[str]) -> None:
         """The pointer and the states change together: a crash leaves the old generation or the new one."""
@@ -244,7 +240,8 @@ class Publisher:
         await self._shelf.sweep(kb_id)
 
 
-def _differing(wanted: Ids, held: LayeredIndex) -> tuple[list[int], list[int]]:
-    """Ids that an index lacks, and those that it holds too much."""
-    ids = held.ids
-    return np.setdiff1d(wanted, ids).tolist(), np.setdiff1d(ids, wanted).tolist()
+def _compared(wanted: Owners, base: Generation) -> tuple[list[int], list[int], bool]:
+    """Ids that an index lacks, those that it holds too much, and whether the others are the same documents' in both."""
+    held = base.owners()
+    lacking, over = np.setdiff1d(wanted.ids, held.ids), np.setdiff1d(held.ids, wanted.ids)
+    return lacking.tolist(), over.tolist(), not wanted.contradicts(held)

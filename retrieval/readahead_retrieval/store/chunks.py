@@ -99,12 +99,6 @@ async def dimension(session: AsyncSession, kb_id: str, model: str) -> int:
     return size // VECTOR_NUMBER_BYTES
 
 
-async def count(session: AsyncSession, kb_id: str, model: str) -> int:
-    """How many belong in the index."""
-    statement = select(func.count(ChunkRow.id)).join(DocumentRow).where(belongs_in_index(kb_id, model))
-    return await session.scalar(statement) or 0
-
-
 async def middle(session: AsyncSession, document_id: str) -> IndexedChunk:
     """A passage from the middle of a document, where covers and tables of contents are not."""
     of_document = ChunkRow.document_id == document_id

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-import numpy as np
-import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from readahead_retrieval.owners import Owners, joined, owners_of
 from readahead_retrieval.store.chunks import IndexedChunk, known_as, under_heading
 from readahead_retrieval.store.documents import belongs_in_index
 from readahead_retrieval.store.models import ChunkRow, DocumentRow
 
-Ids = npt.NDArray[np.int64]
 LOADED = 200
 """Chunks with text and vector that pass through the event loop at a time."""
 PARTITION = 5_000
 """Ids that are taken from the database at a time: some milliseconds of the event loop."""
 
 
-async def chunk_ids(session: AsyncSession, kb_id: str, model: str) -> Ids:
-    """Of every chunk that belongs in the index, ascending."""
-    statement = select(ChunkRow.id).join(DocumentRow).where(belongs_in_index(kb_id, model)).order_by(ChunkRow.id)
-    rows = await session.stream_scalars(statement)
-    parts = [np.asarray(part, dtype=np.int64) async for part in rows.partitions(PARTITION)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+async def wanted(session: AsyncSession, kb_id: str, model: str) -> Owners:
+    """Every chunk that belongs in the index, with the document that the index is to name for it."""
+    statement = select(ChunkRow.id, known_as()).join(DocumentRow).where(belongs_in_index(kb_id, model))
+    rows = await session.stream(statement.order_by(ChunkRow.id))
+    return joined(
+        [owners_of((chunk, document) for chunk, document in part) async for part in rows.partitions(PARTITION)]
+    )
 
 
 async def load(session: AsyncSession, ids: Sequence[int]) -> AsyncIterator[list[IndexedChunk]]:
