@@ -83,7 +83,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     """Loads the model and sets up the KV cache.
 
     Raises:
-        ModelLoadError: The model's files are unusable, or the KV budget holds nothing.
+        ModelLoadError: The model's files are unusable or damaged, or the KV budget holds nothing.
     """
     path, dtype = Path(config.model_path), getattr(torch, config.dtype)
     opened = open_kernels(config.kernels, Path(config.kernels_dir))
@@ -109,7 +109,7 @@ def build_core(config: EngineConfig) -> tuple[EngineCore, EngineLoaded]:
     attention = choose_attention(opened.kernels, model.config)
     executor = Executor(model.decoder, storage, attention)
     grammar, eos_ids = _grammar_compiler(path, model.config)
-    warm_up_steps = warm_up(model.decoder, attention)
+    warm_up_steps = warm_up(model.decoder, attention, config.model_path)
     give_back_freed_memory()  # of what the model was converted from
     speculation = Speculation(config.speculative_tokens, config.speculation_max_running)
     core = EngineCore(
