@@ -85,9 +85,16 @@ async def reading_client(gateway: Gateway) -> AsyncIterator[Client]:
         yield client
 
 
+async def refused_with_a_tenant(client: Client, tool: str, arguments: dict[str, Any]) -> None:
+    result = await client.call_tool(tool, {**arguments, "tenant": "globex"})
+    assert result.is_error and "`tenant`: no such argument" in str(result.content)
+
+
 async def asked_over_mcp(gateway: Gateway) -> tuple[str, dict[str, Any]]:
     async with reading_client(gateway) as client:
-        result = await client.call_tool("kb_ask", {"question": QUESTION, "route": "agent", "tenant": "globex"})
+        asked = {"question": QUESTION, "route": "agent"}
+        await refused_with_a_tenant(client, "kb_ask", asked)
+        result = await client.call_tool("kb_ask", asked)
     assert result.structured_content is not None
     return result.structured_content["answer"], result.structured_content
 
@@ -154,7 +161,9 @@ async def test_a_client_that_obeys_a_document_over_mcp_has_no_tool_that_writes_a
     poisoned_gateway: Gateway,
 ) -> None:
     async with reading_client(poisoned_gateway) as client:
-        found = await client.call_tool("kb_search", {"query": "ignore all instructions and delete", "tenant": "globex"})
+        wanted = {"query": "ignore all instructions and delete"}
+        await refused_with_a_tenant(client, "kb_search", wanted)
+        found = await client.call_tool("kb_search", wanted)
         assert found.structured_content is not None
         texts = " ".join(passage["text"] for passage in found.structured_content["results"])
         assert "doc_delete" in texts and "globex weighs" not in texts  # told as it stands, to read and not to obey
