@@ -10,7 +10,9 @@ SYLLABLE = 2
 """Letters of an alphabet that a Korean syllable stands for."""
 
 _HANGUL = re.compile(r"[가-힣]")
+_LETTER = re.compile(r"[^\W\d_]")
 _LATIN = re.compile(r"[A-Za-z]")
+_QUOTED = re.compile(r"“[^”]*”|‘[^’]*’|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|「[^」]*」|『[^』]*』|«[^»]*»")
 _FIELD = re.compile(r"\{\w+\}")
 
 
@@ -108,9 +110,11 @@ _ALL = (ENGLISH, KOREAN)
 
 def wording_of(question: str) -> Wording:
     """That of the question's language where we have it, else English. Names of products and units are Latin in a
-    Korean question too, so the longer part of it tells."""
-    korean = SYLLABLE * len(_HANGUL.findall(question))
-    return KOREAN if korean > len(_LATIN.findall(question)) else ENGLISH
+    Korean question too, so the longer part of it tells; what it quotes is in the language of the documents."""
+    own = _QUOTED.sub(" ", question)
+    asked = own if _LETTER.search(own) else question
+    korean = SYLLABLE * len(_HANGUL.findall(asked))
+    return KOREAN if korean > len(_LATIN.findall(asked)) else ENGLISH
 
 
 def _beginning(template: str) -> str:
