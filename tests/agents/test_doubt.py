@@ -103,6 +103,7 @@ class Likening(FixedEvidenceSource):
             False,
         ),
         ("Who feeds the gulls of the old harbour at noon?", "The gulls of the harbour rest at noon.", 0.7, False),
+        ("What does page 1 of the old harbour notes say?", "The gulls of the harbour rest on 1 page.", 0.6, False),
     ],
 )
 async def test_a_quotation_without_what_is_asked_for_comes_with_a_doubt_unless_it_is_near(

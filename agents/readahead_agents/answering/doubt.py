@@ -13,6 +13,8 @@ from readahead_agents.answering.quotation import best_units, lacks_name, lacks_n
 from readahead_agents.answering.statements import asks_number
 from readahead_agents.answering.subject import Subject
 from readahead_agents.answering.units import Unit
+from readahead_agents.named_places import page_asked
+from readahead_agents.planning.question_kind import asks_for_summary
 from readahead_retrieval.relevance import relevance
 from readahead_retrieval.types import Citation
 
@@ -55,7 +57,7 @@ class BestStatement:
         if lacks_noun(question, prompt.passages) or (subject is not None and subject.is_not_of(unit)):
             return cls(unit, is_doubtful=True, is_sure=False)
         said, near = said_share(question, unit, prompt.passages), prompt.near.of(unit)
-        if prompt.near.cosines and _leaves_untold(question, unit.text, said, near):
+        if prompt.near.cosines and _asks_fact(question) and _leaves_untold(question, unit.text, said, near):
             return cls(unit, is_doubtful=True, is_sure=False)
         if said >= SURELY_SAID:
             return cls(unit, is_doubtful=False, is_sure=True)
@@ -70,6 +72,11 @@ class BestStatement:
         best = " ".join(self.unit.text.split())
         quotes = (" ".join(citation.quote.split()) for citation in citations)
         return not any(quote in best or best in quote for quote in quotes)
+
+
+def _asks_fact(question: str) -> bool:
+    """Whether it asks for more than what a page or a document says at all."""
+    return page_asked(question) is None and not asks_for_summary(question)
 
 
 def _leaves_untold(question: str, text: str, said: float, near: float) -> bool:
