@@ -196,10 +196,11 @@ class EmbeddingModel:
             job = self._turns.popleft()
             if job.done.done():  # failed, or its caller has gone
                 continue
-            for _ in range(min(_TEXTS_PER_TURN, len(job.left))):
+            for taken in range(min(_TEXTS_PER_TURN, len(job.left))):
                 longest = max(longest, len(job.sequences[job.left[0]]))
                 if batch and longest * (len(batch) + 1) > _BATCH_TOKENS:
-                    self._turns.appendleft(job)
+                    # who had none of its turn has the next one; who had some of it waits for the others
+                    self._turns.append(job) if taken else self._turns.appendleft(job)
                     return batch
                 batch.append((job, job.left.popleft()))
             if job.left:

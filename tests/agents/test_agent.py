@@ -26,6 +26,8 @@ from readahead_agents.evidence import EvidenceSource
 from readahead_agents.fixed_evidence import FixedEvidenceSource, passage
 from readahead_agents.llm.base import Message
 from readahead_agents.llm.scripted import ScriptedCall, ScriptedLanguageModel
+from readahead_agents.mcp.toolset import ToolSpec
+from readahead_agents.planning.planner import Planner
 from readahead_agents.settings import AgentSettings
 from readahead_agents.text import words
 from readahead_retrieval.errors import EmptyKnowledgeBase
@@ -274,6 +276,18 @@ async def test_a_given_plan_is_completed_with_what_the_question_tells(
     )
     [made] = of(events, PlanMade)
     assert made.plan.steps[0].arguments == {"question": question, **arguments}
+
+
+async def test_a_given_plan_hands_another_servers_tool_nothing_that_it_does_not_take() -> None:
+    text = {"type": "string"}
+    schema = {"properties": {"text": text}, "required": ["text"]}
+    tools = [ToolSpec("tickets__lookup", "", schema, read_only=True, server="tickets")]
+    planner = Planner(ScriptedLanguageModel([]), tools, SETTINGS)
+    kept = {"tool": "tickets__lookup", "arguments": {"text": "x"}}
+    assert planner.given({"steps": [kept]}, "?").steps[0].arguments == {"text": "x"}
+    for arguments in ({"text": "x", "extra": {"from": "s1"}}, {"text": ["x"]}, {}):
+        with pytest.raises(PlanInvalid, match="takes `text`: a text"):
+            planner.given({"steps": [{**kept, "arguments": arguments}]}, "?")
 
 
 async def test_closing_a_run_ends_every_step_and_every_completion() -> None:

@@ -75,7 +75,7 @@ class Planner:
         request = Request(question, {tool.name: tool for tool in self._tools}, self._settings.max_steps)
         for step in written.steps:
             if why_not := why_not_callable(step, request):
-                raise PlanInvalid(f"Step {step.id} of `plan`: {why_not}")
+                raise PlanInvalid(f"Step {step.id[:64]} of `plan`: {why_not}")
         mended = repair(written, question, self._tools, self._settings.max_steps, RULES_OF_FORM)
         if not mended.steps:
             raise PlanInvalid("No step of `plan` can be executed: each takes the result of a step that is not there.")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from readahead_agents.mcp.argument_errors import of_names, told
+from readahead_agents.mcp.toolset import ToolSpec
 from readahead_agents.named_places import page_asked
 from readahead_agents.planning.action_names import COMPARE, GREP, READ
 from readahead_agents.planning.plan import EARLIER, Step, is_reference
@@ -16,10 +17,13 @@ from readahead_agents.planning.question_kind import compared_sides
 from readahead_agents.planning.rules.places import text_asked
 from readahead_agents.planning.rules.request import Request, Steps, is_own, singular
 
+MAX_TOLD_NAME = 64
+"""Characters of a name that somebody made up."""
+
 
 def known_tools(steps: Steps, request: Request) -> tuple[Steps, str]:
     kept = tuple(step for step in steps if step.tool in request.tools)
-    gone = sorted({step.tool for step in steps} - request.tools.keys())
+    gone = sorted({step.tool[:MAX_TOLD_NAME] for step in steps} - request.tools.keys())
     return kept, f"Steps with tools that do not exist were dropped: {', '.join(gone)}." if gone else ""
 
 
@@ -54,11 +58,13 @@ def with_what_they_need(steps: Steps, request: Request) -> tuple[Steps, str]:
 
 
 def why_not_callable(step: Step, request: Request) -> str:
-    """Of a step of ours as somebody wrote it: what it can't be called with or without, as far as the question does not
+    """Of a step as somebody wrote it: what it can't be called with or without, as far as the question does not
     tell it; empty where nothing is wrong."""
-    if step.tool not in request.tools or not is_own(step, request):
+    if step.tool not in request.tools:
         return ""
     tool = request.tools[step.tool]
+    if tool.server:
+        return "" if fits(step.arguments, tool) else _of_another(tool)
     takes, kinds = tool.input_schema.get("properties", {}), literal_arguments(tool)
     fit = fitting(step.arguments, tool)
     unfit = [name for name, value in step.arguments.items() if name not in fit and not is_reference(value) and value]
@@ -68,6 +74,14 @@ def why_not_callable(step: Step, request: Request) -> str:
     wrong = [*unknown, *(f"`{name}`: should be {in_words(kinds[name])}" for name in unfit)]
     wrong += [f"`{name}`: needed, and the question does not tell it" for name in needed]
     return told(step.tool, [name for name in takes if name != EARLIER], wrong) if wrong else ""
+
+
+def _of_another(tool: ToolSpec) -> str:
+    """What another server's tool takes of a plan: nothing that it does not declare, so that no result goes astray."""
+    kinds = literal_arguments(tool)
+    needed = ", ".join(f"`{name}`" for name in tool.input_schema.get("required", []))
+    told_kinds = "; ".join(f"`{name}`: {in_words(schema)}" for name, schema in kinds.items())
+    return f"{tool.name} takes {told_kinds or 'nothing'}, and needs {needed or 'nothing'}."
 
 
 def _arguments(step: Step, request: Request) -> dict[str, Any]:
