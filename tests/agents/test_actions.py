@@ -195,6 +195,16 @@ async def test_a_comparison_gives_values_where_there_are_any() -> None:
     assert "looked at" not in told.text and "is kept" not in told.text
 
 
+async def test_a_statement_that_says_little_of_its_side_is_quoted_as_the_closest() -> None:
+    texts = ["The pump costs 240 crowns.", "Ada Lark signed a contract for 12 records in spring.", "Launches are rare."]
+    source = FixedEvidenceSource([passage("found.pdf", page, text) for page, text in enumerate(texts, 1)], floor=0.0)
+    context = ActionContext(ScriptedLanguageModel(["Both."]), source, SETTINGS)
+    sides = ["what the pump costs", "Ada Lark's first rocket launches"]
+    told = result(await call(context, "compare", question="Compare them.", sides=sides))
+    pump, launches = told.text.split("\n\nAda Lark")
+    assert "The closest passage, quoted from" in launches and "The closest" not in pump
+
+
 async def test_a_side_that_the_documents_do_not_tell_of_is_named() -> None:
     llm = ScriptedLanguageModel(planning([step("compare", sides=["the pump", "zeppelin"])], {}, default=PRICE))
     last = ending(await collect(KnowledgeAgent(llm, pump_kb(), SETTINGS).run("Compare the pump with the zeppelin.")))

@@ -150,6 +150,10 @@ def test_a_comparison_is_one_step_that_names_both_sides() -> None:
         ("Compare Ada Lark and Grace Wren's birth dates.", ("Ada Lark's birth dates", "Grace Wren's birth dates")),
         ("Compare Ada's and Grace's birth dates.", ("Ada's birth dates", "Grace's birth dates")),
         ("Compare the price of the boat and the yard's price.", ("the price of the boat", "the yard's price")),
+        (
+            "Compare the depth of the old basin with the depth of the new basin.",
+            ("the depth of the old basin", "the depth of the new basin"),
+        ),
         ("Compare fees and the harbour's rules.", ("fees", "the harbour's rules")),
         ("Which costs more: the works on the bridge or a year's berth?", ("the works on the bridge", "a year's berth")),
         ("Which basin is deeper, the old one or the new one?", ("the old one", "the new one")),

@@ -10,9 +10,10 @@ from itertools import starmap
 from readahead_agents.actions.result import ActionResult
 from readahead_agents.actions.writing import ActionContext, merge_evidence, write_covered
 from readahead_agents.answering.comparison import Side, Told, told_of
+from readahead_agents.answering.doubt import MIN_QUOTED
 from readahead_agents.answering.figures import numbers
 from readahead_agents.answering.joined import joined
-from readahead_agents.answering.quotation import Quotation
+from readahead_agents.answering.quotation import Quotation, said_share
 from readahead_agents.answering.statements import near_of
 from readahead_agents.answering.wording import wording_of
 from readahead_agents.planning.question_kind import question_about
@@ -56,13 +57,15 @@ async def _written(context: ActionContext, sides: Sequence[Side]) -> list[Action
 
 async def _of_side(context: ActionContext, side: Side, told: Told) -> ActionResult:
     """The model's words where the passages bear them out and they give the best statement's figures, if it has any;
-    else that statement, as a quotation."""
+    else that statement, as a quotation; as the closest one, where it says too little of what is compared."""
     options = context.options(MAX_SIDE_TOKENS)
     written = await write_covered(context, side.question, "answer_user", told.passages, options)
     figures = numbers(told.best.text)
     if not written.quoted and (not figures or figures & numbers(written.text)):
         return written
     wording = wording_of(side.question)
-    quoted = await Quotation.of(context.source, (told.best,), wording, wording.quoted)
+    is_beside = said_share(side.name, told.best, side.evidence) < MIN_QUOTED
+    lead = wording.closest_quoted if is_beside else wording.quoted
+    quoted = await Quotation.of(context.source, (told.best,), wording, lead)
     update = {"text": quoted.text, "citations": quoted.cited(quoted.text), "quoted": True, "finish_reason": "stop"}
     return written.model_copy(update=update)

@@ -23,7 +23,7 @@ def in_full(left: str, right: str) -> tuple[str, str]:
 
 def _begun(left: str, right: str) -> str:
     for cut in (_at_first_word(left, right), _at_value(left, right), _at_article(left, right)):
-        if cut:
+        if cut and not right.lower().startswith(left[:cut].lower()):
             return f"{left[:cut]}{right}"
     return right
 
