@@ -22,8 +22,9 @@ _ASKING = frozenset(
     terms(
         "about all also answer anything brief briefly describe detail different document does doing each every "
         "everything explain file find get give gist happen happens happening have here information key know let like "
-        "list main mean many much often one overview pdf please point points say says show short state states sum "
-        "summarise summarize summary tell tells text thing things topic use used very want whole word words"
+        "list main mean mention mentioned mentions many much often one overview pdf please point points say says show "
+        "short state states sum summarise summarize summary tell tells text thing things topic use used very want "
+        "whole word words"
     )
 )
 _KOREAN_ASKING = re.compile(

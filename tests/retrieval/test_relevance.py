@@ -27,6 +27,11 @@ def test_a_question_without_key_terms_is_borne_on_by_anything() -> None:
     assert relevance("Please summarise the document.", found("Pumps turn.", 0.1)) == pytest.approx(1.1)
 
 
+def test_whether_documents_mention_a_thing_is_asked_of_the_thing() -> None:
+    for asked in ("Does the manual mention batteries?", "Are batteries mentioned in the manual?"):
+        assert key_terms(asked) == key_terms("batteries manual")
+
+
 def test_words_in_another_script_are_not_held_against_the_passages() -> None:
     assert relevance("필터 청소", found("The filter is cleaned.", 0.6)) == pytest.approx(1.2)
 
