@@ -198,7 +198,8 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        # Reads what is left in the pipe, which lets the event loop close it now and not when the loop may be gone.
+        await process.communicate()
 
 
 async def _exchange(process: asyncio.subprocess.Process, batch: list[list[int]]) -> Hello | Vectors | Failed:

@@ -46,4 +46,6 @@ class HomeLock:
             ) from None
 
     def release(self) -> None:
+        # by word too: a child that is being started holds a copy of the descriptor for a moment, and the lock with it
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
