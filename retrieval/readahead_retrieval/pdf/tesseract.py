@@ -70,17 +70,7 @@ class Tesseract:
         return ""
 
     async def recognise(self, png: bytes) -> Sequence[OcrWord]:
-        process = await asyncio.create_subprocess_exec(
-            PROGRAM,
-            *("stdin", "stdout", "-l", "+".join(self.languages), "--psm", self._segmentation),
-            # Only the plain text then says where Korean and Chinese words end, and only the table where they stand.
-            *("-c", "preserve_interword_spaces=1", "tsv", "txt"),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env=_environment(),
-            start_new_session=True,
-        )
+        process = await self._started()
         try:
             _limit(process)
             async with asyncio.timeout(self._timeout_s):
@@ -92,6 +82,26 @@ class Tesseract:
         if process.returncode != 0:
             raise OcrFailed(f"Tesseract ended with {process.returncode}")
         return list(_words(output.decode("utf-8", errors="replace")))
+
+    async def _started(self) -> Process:
+        starting = asyncio.create_task(
+            asyncio.create_subprocess_exec(
+                PROGRAM,
+                *("stdin", "stdout", "-l", "+".join(self.languages), "--psm", self._segmentation),
+                # Only the plain text then says where Korean and Chinese words end, and only the table where they stand.
+                *("-c", "preserve_interword_spaces=1", "tsv", "txt"),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env=_environment(),
+                start_new_session=True,
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:  # it may run already, with others that it started, and nobody would know of it
+            await _end(await starting)
+            raise
 
 
 def _environment() -> dict[str, str]:
