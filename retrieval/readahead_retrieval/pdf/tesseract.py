@@ -18,6 +18,7 @@ from statistics import median
 from typing import Self
 
 from readahead_retrieval.pdf.ocr import OcrFailed, OcrWord
+from readahead_retrieval.spawning import spawned
 from readahead_retrieval.types import Box
 
 PROGRAM = "tesseract"
@@ -84,24 +85,18 @@ class Tesseract:
         return list(_words(output.decode("utf-8", errors="replace")))
 
     async def _started(self) -> Process:
-        starting = asyncio.create_task(
-            asyncio.create_subprocess_exec(
-                PROGRAM,
-                *("stdin", "stdout", "-l", "+".join(self.languages), "--psm", self._segmentation),
-                # Only the plain text then says where Korean and Chinese words end, and only the table where they stand.
-                *("-c", "preserve_interword_spaces=1", "tsv", "txt"),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                env=_environment(),
-                start_new_session=True,
-            )
+        starting = asyncio.create_subprocess_exec(
+            PROGRAM,
+            *("stdin", "stdout", "-l", "+".join(self.languages), "--psm", self._segmentation),
+            # Only the plain text then says where Korean and Chinese words end, and only the table where they stand.
+            *("-c", "preserve_interword_spaces=1", "tsv", "txt"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=_environment(),
+            start_new_session=True,
         )
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:  # it may run already, with others that it started, and nobody would know of it
-            await _end(await starting)
-            raise
+        return await spawned(starting, _end)
 
 
 def _environment() -> dict[str, str]:

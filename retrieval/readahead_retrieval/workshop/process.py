@@ -13,6 +13,7 @@ import msgspec
 
 from readahead_retrieval.errors import IndexDamaged, StorageFull, WorkshopDied, WorkshopFailed
 from readahead_retrieval.framing import HEADER_BYTES
+from readahead_retrieval.spawning import spawned
 from readahead_retrieval.workshop import messages
 
 _INHERITED = (
@@ -39,7 +40,7 @@ class WorkshopProcess:
 
     @classmethod
     async def start(cls) -> WorkshopProcess:
-        process = await asyncio.create_subprocess_exec(
+        starting = asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # a module in the working directory must not shadow one of ours
             "-m",
@@ -50,7 +51,7 @@ class WorkshopProcess:
             env={name: os.environ[name] for name in _INHERITED if name in os.environ},
             limit=_BUFFER_BYTES,
         )
-        return cls(process)
+        return cls(await spawned(starting, lambda process: cls(process).kill()))
 
     @property
     def pid(self) -> int:
