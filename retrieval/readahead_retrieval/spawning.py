@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 
@@ -22,5 +23,12 @@ async def spawned(starting: Coroutine[Any, Any, Process], end: Callable[[Process
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await end(await task)
+        ending = asyncio.create_task(_ended(task, end))
+        while not ending.done():  # a second cancellation waits too
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(ending)
         raise
+
+
+async def _ended(task: asyncio.Task[Process], end: Callable[[Process], Awaitable[None]]) -> None:
+    await end(await task)
