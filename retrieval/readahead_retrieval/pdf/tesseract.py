@@ -135,9 +135,12 @@ async def _end(process: Process) -> None:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):  # what has left the group and holds the output open is nothing to wait for
+    try:
         async with asyncio.timeout(_CLOSING_S):
             await process.communicate()
+    except TimeoutError:  # what has left the group and holds the output open is nothing to wait for
+        # asyncio has no other way to give up a pipe, and its types do not know this one
+        process._transport.close()  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
