@@ -31,4 +31,5 @@ async def spawned(starting: Coroutine[Any, Any, Process], end: Callable[[Process
 
 
 async def _ended(task: asyncio.Task[Process], end: Callable[[Process], Awaitable[None]]) -> None:
-    await end(await task)
+    with suppress(OSError):  # what could not be started has nothing to end; the cancellation is what is told
+        await end(await task)
